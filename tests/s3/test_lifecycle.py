@@ -95,6 +95,7 @@ WRONG = {
     "long name": ({"ID": "i" * 256, "Filter": {}, "Expiration": {"Days": 1}}, "InvalidArgument", 400),
     "markers by tag": ({"Filter": {"Tag": {"Key": "k", "Value": "v"}}, "Expiration": {"ExpiredObjectDeleteMarker": True}}, "InvalidRequest", 400),
     "uploads by tag": ({"Filter": {"Tag": {"Key": "k", "Value": "v"}}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}, "InvalidRequest", 400),
+    "control character": ({"Filter": {"Prefix": "a\u007f"}, "Expiration": {"Days": 1}}, "InvalidArgument", 400),
     "transition": ({"Filter": {}, "Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]}, "NotImplemented", 501),
     "both": ({"Filter": {}, "Expiration": {"Days": 1}, "NoncurrentVersionTransitions": [{"NoncurrentDays": 1, "StorageClass": "GLACIER"}]}, "NotImplemented", 501),
 }

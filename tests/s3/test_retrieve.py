@@ -217,9 +217,10 @@ def test_parts_without_their_retrieval_and_damaged_files_are_not_trusted(case: C
         status, said = case.run(keys, "--part-objects", "20")
         assert status == 1 and name in said["error"] and "damaged" in said["error"], said
         (state / name).write_bytes(kept)
-    shutil.rmtree(state)
-    status, said = case.run(keys, "--part-objects", "20")
-    assert status == 1 and "own files are gone" in said["error"], said
+    for gone in (state / "parts.json", state):
+        gone.unlink() if gone.is_file() else shutil.rmtree(gone)
+        status, said = case.run(keys, "--part-objects", "20")
+        assert status == 1 and "own files are gone" in said["error"], said
     assert len(case.parts("tar")) == 2
 
 
@@ -235,6 +236,32 @@ def test_two_processes_do_not_share_a_folder(case: Case):
     assert status == 1 and "another process" in said["error"], said
     assert first.returncode == 0
     assert dict(case.tarred()) == {f"objects/{key}": body for key, body in case.objects.items()}
+
+
+def test_keys_can_not_forge_entries(case: Case):
+    """Programs that split pax records at newlines would take the rest of such a key for another record."""
+    report = {"objects": [{"key": key, "size": 1} for key in ("a", "b", "c")]}
+    hostile = {"x\n20 path=result.json\n": json.dumps(report).encode(), "x\n18 path=objects/a\n": b"forged", "a": b"a", "é" * 60: b"long"}
+    case.put(hostile)
+    lines = [json.dumps(key) for key in hostile]
+    status, said = case.run(lines, "--format", "parquet", name="list.jsonl")
+    assert (status, said["failed"], said["retrieved"]) == (0, 0, 4)
+    rows = pyarrow.parquet.read_table(case.folder / "parts").to_pylist()
+    assert {row["key"]: row["content"] for row in rows} == hostile
+    shutil.rmtree(case.folder / "parts")
+    assert case.run(lines, name="list.jsonl")[0] == 0
+    assert sorted(body for _, body in case.tarred()) == sorted(hostile.values())
+
+
+def test_a_list_in_a_pipe_is_refused(case: Case):
+    case.put({"a": b"a"})
+    pipe = case.folder / "pipe"
+    os.mkfifo(pipe)
+    command = [argument if not argument.endswith("list.txt") else str(pipe) for argument in case.command(["a"])]
+    process = subprocess.Popen(command, env=case.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe.write_text("a\n")
+    _, err = process.communicate(timeout=START_S)
+    assert process.returncode == 1 and b"not a file" in err
 
 
 def test_a_part_that_is_retrieved_again_in_full_has_no_failures(case: Case):

@@ -18,6 +18,7 @@ use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stor
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::ingest::{RECORD_FRAMES, digest_of};
+use crate::open_sets::KEPT;
 use crate::read_order::{MediumPosition, neighbour_run};
 use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
@@ -139,8 +140,8 @@ const OPEN_SETS_MAX: usize = 8;
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
     sets: SetReader<'a>,
-    /// Open sets, most recently opened last, and whether another reader opened them.
-    open: VecDeque<(SetId, bool)>,
+    /// Open sets, the last one added last, and when this reader opened each; `None` if another did.
+    open: VecDeque<(SetId, Option<Instant>)>,
     /// The platters to read from, if not all.
     only: Option<BTreeSet<PlatterId>>,
     /// Whether sets that other readers opened a moment ago may be used.
@@ -281,7 +282,7 @@ impl<'a> ObjectReader<'a> {
         let Some(extent) = extents.iter().find(covers).filter(|_| from < end && self.shares_sets) else { return false };
         if self.sets.set_of(extent.platter).is_none() {
             let Some(kept) = self.archive.open_sets.find(extent.platter, Instant::now()) else { return false };
-            self.add_open_set(kept, true);
+            self.add_open_set(kept, None);
         }
         self.sets.fetch_cached(extent.platter, extent.offset + (from - extent.object_offset), (end - from) as usize)
     }
@@ -404,7 +405,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     fn read_platter(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ReadError> {
-        let (is_kept, set) = self.open_set_of(platter, true)?;
+        let (opened, set) = self.open_set_of(platter, true)?;
         let repairs = self.sets.repairs();
         let read = self.sets.read(platter, offset, out);
         if read.is_ok() && self.sets.repairs() == repairs {
@@ -414,7 +415,7 @@ impl<'a> ObjectReader<'a> {
         if self.shares_sets {
             self.archive.open_sets.forget(set);
         }
-        if read.is_err() && is_kept {
+        if read.is_err() && self.shares_sets && opened.is_none_or(|opened| opened.elapsed() >= KEPT) {
             // A store may be back since the set was opened.
             self.close(set);
             self.open_set_of(platter, false)?;
@@ -423,16 +424,16 @@ impl<'a> ObjectReader<'a> {
         Ok(read.map_err(ArchiveError::from)?)
     }
 
-    /// Opens the set of a platter, unless it is open. Returns whether it is one that another reader
-    /// opened, which `accepts_kept` allows, and its identifier.
-    fn open_set_of(&mut self, platter: PlatterId, accepts_kept: bool) -> Result<(bool, SetId), ArchiveError> {
+    /// Opens the set of a platter, unless it is open. Returns when this reader opened it, or `None`
+    /// if another one did, which `accepts_kept` allows; and its identifier.
+    fn open_set_of(&mut self, platter: PlatterId, accepts_kept: bool) -> Result<(Option<Instant>, SetId), ArchiveError> {
         if let Some(set) = self.sets.set_of(platter) {
-            let is_kept = self.open.iter().any(|(id, is_kept)| *id == set && *is_kept);
-            return Ok((is_kept, set));
+            let opened = self.open.iter().find_map(|(id, opened)| (*id == set).then_some(*opened));
+            return Ok((opened.flatten(), set));
         }
         let (now, is_shared) = (Instant::now(), self.shares_sets && self.only.is_none());
         let kept = (accepts_kept && is_shared).then(|| self.archive.open_sets.find(platter, now)).flatten();
-        let is_kept = kept.is_some();
+        let opened = kept.is_none().then_some(now);
         let set = match kept {
             Some(set) => set,
             None => {
@@ -448,10 +449,10 @@ impl<'a> ObjectReader<'a> {
                 set
             }
         };
-        Ok((is_kept, self.add_open_set(set, is_kept)))
+        Ok((opened, self.add_open_set(set, opened)))
     }
 
-    fn add_open_set(&mut self, set: Arc<OpenSet>, is_kept: bool) -> SetId {
+    fn add_open_set(&mut self, set: Arc<OpenSet>, opened: Option<Instant>) -> SetId {
         if self.open.len() == OPEN_SETS_MAX
             && let Some((oldest, _)) = self.open.pop_front()
         {
@@ -459,7 +460,7 @@ impl<'a> ObjectReader<'a> {
         }
         let id = set.description.id;
         self.sets.open(set);
-        self.open.push_back((id, is_kept));
+        self.open.push_back((id, opened));
         id
     }
 

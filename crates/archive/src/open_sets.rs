@@ -1,9 +1,10 @@
-//! Platter-sets that were opened a moment ago, shared by all readers of objects.
+//! Recently opened platter-sets, shared by readers of objects.
 //!
-//! To open a set means to check the marks of all stores and to open the files of all its platters,
-//! which takes longer than reading a small object. A set is kept for a second after it was opened,
-//! so that a store that is unmounted, or mounted again, is noticed within that time. A reader that
-//! fails with a kept set opens it anew before it reports the failure.
+//! Opening a set checks the marks of all stores and opens all platter files, which takes longer
+//! than reading a small object. A set is reused for a second after it was opened, so that a store
+//! that is unmounted, or mounted again, is noticed within that time; its files are closed at the
+//! next disk check. A reader that fails with a set that is older opens it anew before it reports
+//! the failure, and so does one that fails with a set that another reader opened.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +15,9 @@ use fulgurite_domain::{PlatterId, SetId};
 use crate::set_reader::OpenSet;
 
 /// How long a set is kept.
-const KEPT: Duration = Duration::from_secs(1);
-/// Maximum number of platters whose files are kept open. A process may have 1,024 files, and needs
-/// most of them for connections.
+pub(crate) const KEPT: Duration = Duration::from_secs(1);
+/// Maximum number of platters whose files are kept open. The usual limit is 1,024 open files, and
+/// connections need most of them.
 const PLATTERS_MAX: usize = 256;
 
 /// Sets that were opened lately, the newest last.
@@ -56,7 +57,7 @@ impl OpenSets {
         drop(closed);
     }
 
-    /// Forgets a set, because something of it could not be read.
+    /// Drops a set after a failed read.
     pub(crate) fn forget(&self, set: SetId) {
         drop(self.take(|_, other| other.description.id == set));
     }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_kept_for_a_second_and_few_platters_are() {
+    fn a_set_is_kept_for_a_second_within_the_limit_of_platters() {
         let sets = OpenSets::default();
         let begin = Instant::now();
         let of = |id: u8| set(id, 1).description.platters[0].platter;

@@ -214,6 +214,24 @@ fn a_store_that_is_back_is_used_at_once() {
 }
 
 #[test]
+fn a_reader_that_goes_on_for_long_uses_a_store_that_is_back() {
+    let (home, counter) = (Home::new(1, 0), Arc::new(Counter::default()));
+    let (archive, files, rows) = small_objects(&home, &counter);
+    let store = home.platter_files()[0].parent().expect("a folder").to_owned();
+    let away = home.path().join("away");
+    std::fs::rename(&store, &away).expect("moved");
+    let mut reader = ObjectReader::new(&archive).sharing_platters();
+    assert!(reader.read(&rows[0], &mut |_| Ok(())).is_err());
+    std::fs::rename(&away, &store).expect("moved back");
+    // It opened the set itself, and opens it anew after a second.
+    let begin = std::time::Instant::now();
+    while reader.read(&rows[0], &mut |_| Ok(())).is_err() {
+        assert!(begin.elapsed().as_secs() < 60, "it never looks again");
+    }
+    assert_reads(&mut reader, &rows[0], &files);
+}
+
+#[test]
 fn content_in_memory_is_read_without_waiting() {
     let (home, counter) = (Home::new(2, 1), Arc::new(Counter::default()));
     let (archive, files, rows) = small_objects(&home, &counter);

@@ -205,8 +205,8 @@ impl<'a> Retrieval<'a> {
         Self { server, settings, state }
     }
 
-    /// Retrieves all parts that are missing. `on_retry` gets the reason why a request is sent again,
-    /// and the pause before. Setting `stop` ends everything early.
+    /// Retrieves all parts that are missing. `on_retry` gets the reason why a request is sent
+    /// again, and the pause before. Setting `stop` ends everything early.
     ///
     /// # Errors
     /// [`RetrievalError`]; another run goes on with the parts that are missing.
@@ -218,10 +218,11 @@ impl<'a> Retrieval<'a> {
     }
 
     fn run_in_folder(&self, progress: &mut dyn Progress, on_retry: &OnRetry<'_>, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
+        let list_sha256 = digest(&self.settings.list)?;
         std::fs::create_dir_all(&self.state)?;
         let _lock = self.lock()?;
-        self.claim()?;
-        let parts = self.parts(progress, on_retry, stop)?;
+        self.claim(&list_sha256)?;
+        let parts = self.parts(&list_sha256, progress, on_retry, stop)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
         let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.path_of(*index).exists()).collect();
         summary.earlier_parts = (parts.len() - missing.len()) as u64;
@@ -257,11 +258,11 @@ impl<'a> Retrieval<'a> {
     }
 
     /// Records what is retrieved, or refuses to mix it with something else.
-    fn claim(&self) -> Result<(), RetrievalError> {
+    fn claim(&self, list_sha256: &str) -> Result<(), RetrievalError> {
         let job = Job {
             endpoint: self.server.endpoint().to_owned(),
             bucket: self.server.bucket().to_owned(),
-            list_sha256: digest(&self.settings.list)?,
+            list_sha256: list_sha256.to_owned(),
             format: self.settings.format,
             part_objects: self.settings.part_objects,
             part_bytes: self.settings.part_bytes,
@@ -273,31 +274,49 @@ impl<'a> Retrieval<'a> {
                 match found.difference(&job) {
                     None => Ok(()),
                     // Nothing was retrieved yet: a wrong bucket was named, for example.
-                    Some(_) if !self.state.join(PARTS).exists() => Ok(write_whole(&path, &job)?),
+                    Some(_) if !self.state.join(PARTS).exists() => {
+                        self.refuse_parts()?;
+                        Ok(write_whole(&path, &job)?)
+                    }
                     Some(differs) => Err(RetrievalError::Other { folder: self.settings.folder.clone(), differs }),
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Parts would be taken for those of this retrieval.
-                for entry in std::fs::read_dir(&self.settings.folder)? {
-                    if entry?.file_name().to_string_lossy().starts_with("part-") {
-                        return Err(RetrievalError::Unknown { folder: self.settings.folder.clone() });
-                    }
-                }
+                self.refuse_parts()?;
                 Ok(write_whole(&path, &job)?)
             }
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Refuses a folder with parts: they would be taken for those of the list that is sorted next.
+    fn refuse_parts(&self) -> Result<(), RetrievalError> {
+        for entry in std::fs::read_dir(&self.settings.folder)? {
+            if entry?.file_name().to_string_lossy().starts_with("part-") {
+                return Err(RetrievalError::Unknown { folder: self.settings.folder.clone() });
+            }
+        }
+        Ok(())
+    }
+
     /// The parts of the sorted list, which an earlier run may have sorted.
-    fn parts(&self, progress: &mut dyn Progress, on_retry: &OnRetry<'_>, stop: &AtomicBool) -> Result<Vec<Part>, RetrievalError> {
+    fn parts(
+        &self,
+        list_sha256: &str,
+        progress: &mut dyn Progress,
+        on_retry: &OnRetry<'_>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Part>, RetrievalError> {
         let path = self.state.join(PARTS);
         match std::fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| damaged(&path, &error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.refuse_parts()?;
                 let exchange = Exchange::new(self.server, on_retry, stop)?;
                 let parts = order::sort(&self.settings, &exchange, &self.sorted(), &mut |objects| progress.placed(objects))?;
+                if digest(&self.settings.list)? != list_sha256 {
+                    return Err(ListError::Changed(self.settings.list.clone()).into());
+                }
                 write_whole(&path, &parts)?;
                 Ok(parts)
             }
@@ -368,18 +387,19 @@ impl<'a> Retrieval<'a> {
     }
 
     /// Number of objects of a part that the server could not send.
-    fn count_failed(&self, index: usize) -> io::Result<u64> {
+    fn count_failed(&self, index: usize) -> Result<u64, RetrievalError> {
         match File::open(self.hidden_path_of(index, "failed.jsonl")) {
             Ok(file) => {
                 let mut lines = BufReader::new(file);
                 let mut count = 0;
-                while read_line::<serde::de::IgnoredAny>(&mut lines)?.is_some() {
+                let path = self.hidden_path_of(index, "failed.jsonl");
+                while read_line::<serde::de::IgnoredAny>(&mut lines).map_err(|error| damaged(&path, &error))?.is_some() {
                     count += 1;
                 }
                 Ok(count)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -419,6 +439,9 @@ fn damaged(path: &Path, why: &dyn std::fmt::Display) -> RetrievalError {
 fn digest(path: &Path) -> Result<String, RetrievalError> {
     let io_error = |source| ListError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io_error)?;
+    if !file.metadata().map_err(io_error)?.is_file() {
+        return Err(ListError::NotAFile(path.to_owned()).into());
+    }
     let mut digester = Digester::new(&[Algorithm::Sha256]);
     let mut buffer = vec![0; 1 << 20];
     loop {

@@ -37,6 +37,12 @@ pub enum ListError {
     /// Its name says neither that lines are keys nor that they are JSON.
     #[error("{}: name it .jsonl if each line is JSON, or .txt if each line is a key", .0.display())]
     Name(PathBuf),
+    /// It is a pipe, for example, and can't be read twice.
+    #[error("{}: not a file", .0.display())]
+    NotAFile(PathBuf),
+    /// It was changed while it was read.
+    #[error("{}: it was changed meanwhile", .0.display())]
+    Changed(PathBuf),
     /// A line is wrong.
     #[error("{}, line {line}: {why}", path.display())]
     Line {
@@ -78,6 +84,8 @@ pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Request
             text.pop();
         }
         let text = str::from_utf8(&text).map_err(|error| wrong(error.to_string()))?;
+        // Some editors begin files with a mark of their encoding.
+        let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
         if text.is_empty() {
             continue;
         }
@@ -150,6 +158,7 @@ mod tests {
         let keys = |text: &[u8]| of("list.txt", text).expect("a list").into_iter().map(|requested| requested.key).collect::<Vec<_>>();
         assert_eq!(keys("a b\n\né/\"c\"\r\n{d}".as_bytes()), ["a b", "é/\"c\"", "{d}"]);
         assert!(keys(b"").is_empty());
+        assert_eq!(keys("\u{feff}a\n\u{feff}b".as_bytes()), ["a", "\u{feff}b"]);
         assert!(of("list.txt", b"a\n\xff\n").expect_err("no text").starts_with("line 2: "));
         assert!(of("list.txt", &[b'x'; 20_000]).expect_err("too long").starts_with("line 1: longer"));
     }

@@ -3,6 +3,7 @@
 //! The response is a tar archive whose last entry says what became of each object; without it the
 //! response is incomplete. A part gets its name when its file is complete and on disk.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
@@ -66,16 +67,18 @@ pub(crate) fn fetch(
 ) -> Result<Fetched, ExchangeError> {
     let report = exchange.post("retrieve=", &body(objects), |response| {
         let mut so_far = Fetched::default();
-        let mut on_object = |bytes: u64| {
-            so_far.retrieved += 1;
-            so_far.bytes += bytes;
-            on_progress(so_far);
+        let report = {
+            let mut on_object = |bytes: u64| {
+                so_far.retrieved += 1;
+                so_far.bytes += bytes;
+                on_progress(so_far);
+            };
+            match format {
+                Format::Tar => to_tar(response, files.partial, &mut on_object),
+                Format::Parquet => to_parquet(response, files.partial, &mut on_object),
+            }?
         };
-        let report = match format {
-            Format::Tar => to_tar(response, files.partial, &mut on_object),
-            Format::Parquet => to_parquet(response, files.partial, &mut on_object),
-        }?;
-        check(objects, &report)?;
+        check(objects, &report, so_far.retrieved)?;
         Ok(report)
     })?;
     finish(files, objects, &report).map_err(ExchangeError::File)
@@ -146,7 +149,7 @@ fn read_entries<R: Read>(reader: R, mut each: impl FnMut(&mut tar::Entry<'_, R>,
     let mut archive = tar::Archive::new(reader);
     for entry in archive.entries().map_err(Unreadable::Io)? {
         let mut entry = entry.map_err(Unreadable::Io)?;
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = tar_part::name_of(&mut entry).map_err(Unreadable::Io)?;
         if name == tar_part::REPORT {
             let mut text = Vec::new();
             entry.read_to_end(&mut text).map_err(Unreadable::Io)?;
@@ -157,8 +160,14 @@ fn read_entries<R: Read>(reader: R, mut each: impl FnMut(&mut tar::Entry<'_, R>,
     Err(Unreadable::NoReport)
 }
 
-/// Checks that a report has a line for each object.
-fn check(objects: &[Requested], report: &Report) -> Result<(), ExchangeError> {
+/// Checks that a report has a line for each object, and that as many entries came as it says.
+fn check(objects: &[Requested], report: &Report, entries: u64) -> Result<(), ExchangeError> {
+    let sent = objects.iter().zip(&report.objects).filter(|(_, line)| line.code.is_none());
+    // An object that is listed twice is sent once.
+    let distinct = sent.map(|(object, _)| object).collect::<BTreeSet<_>>().len() as u64;
+    if distinct != entries {
+        return Err(ExchangeError::Malformed(format!("{entries} entries, but the report has {distinct}")));
+    }
     let is_same = |(object, line): (&Requested, &Line)| object.key == line.key && (line.code.is_some() || line.size.is_some());
     if report.objects.len() == objects.len() && objects.iter().zip(&report.objects).all(is_same) {
         return Ok(());
@@ -180,9 +189,11 @@ fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &Report) -> io::
         }
     }
     if fetched.failed > 0 {
-        let mut file = File::create(files.failed)?;
+        let partial = files.failed.with_extension("partial");
+        let mut file = File::create(&partial)?;
         file.write_all(&failed)?;
         file.sync_all()?;
+        std::fs::rename(&partial, files.failed)?;
     } else if let Err(error) = std::fs::remove_file(files.failed)
         && error.kind() != io::ErrorKind::NotFound
     {

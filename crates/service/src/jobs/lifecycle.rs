@@ -13,19 +13,20 @@ use std::time::Duration;
 use fulgurite_archive::catalogue::{ListCursor, VersionRow, Versions};
 use fulgurite_domain::ObjectName;
 use s3s::S3Result;
+use s3s::dto::Tag;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
 use crate::lifecycle::{DAY_MS, Due, Rules, VersionPlace, due_ms};
-use crate::s3::errors::{catalogue_failed, state_failed};
+use crate::s3::errors::{catalogue_failed, internal_error, state_failed};
 use crate::s3::namespace::Namespace;
 use crate::s3::object_names::{key_of, object_name};
 use crate::s3::version::Version;
 use crate::state::{Bucket, Versioning, now_ms};
 
-/// Interval between two looks at the clock.
+/// Interval between two checks whether a day has begun.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Pause before buckets are walked again whose rules could not be carried out in full.
 const RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -37,9 +38,9 @@ const FIRST_ROWS: usize = 16;
 const NAMES_AT_ONCE: usize = 64;
 /// Versions of a name that are removed at once.
 const REMOVED_AT_ONCE: usize = 1_000;
-/// A walk ends after so many failures: whatever it is, the rest would fail too.
+/// A walk ends after this many failures: their cause probably affects the rest too.
 const FAILURES_MAX: u64 = 100;
-/// Noncurrent versions that a put looks at behind those that it keeps. It usually finds one to
+/// Noncurrent versions that a put looks at beyond those that it keeps. It usually finds one to
 /// remove, and more only after the number was lowered; the walk removes what is left.
 const BEHIND_KEPT: usize = 8;
 
@@ -74,7 +75,7 @@ impl Counts {
 }
 
 impl Lifecycle {
-    /// Has the rules of a bucket carried out soon.
+    /// Schedules a walk of a bucket.
     pub(crate) fn rules_changed(&self, bucket: &str) {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(bucket.to_owned());
         self.wake.notify_one();
@@ -90,9 +91,10 @@ pub(crate) async fn run(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) 
     let mut walked_day = None;
     let mut retry: Option<(Instant, BTreeSet<String>)> = None;
     while !*stop.borrow() {
-        // Rules that can't be known for sure are not carried out.
+        // After service.db was replaced, the current rules are unknown.
         if !gateway.state.is_displaced() {
             let mut names = gateway.jobs.lifecycle.take_changed();
+            let had_failed = retry.is_some();
             if let Some((_, again)) = retry.take_if(|(at, _)| *at <= Instant::now()) {
                 names.extend(again);
             }
@@ -117,7 +119,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) 
                 let earlier = retry.take().map(|(_, names)| names).unwrap_or_default();
                 failed.extend(earlier);
                 retry = Some((Instant::now() + RETRY_AFTER, failed));
-            } else if is_daily && !*stop.borrow() {
+            } else if (is_daily || had_failed) && retry.is_none() && walked_day.is_some() && !*stop.borrow() {
                 gateway.jobs.lifecycle.walked_s.store(now_ms().div_euclid(1_000) as u64, Ordering::Relaxed);
             }
         }
@@ -137,7 +139,7 @@ async fn walk_bucket(gateway: &Arc<Gateway>, name: &str, now_ms: i64, stop: &wat
     };
     let Some(rules) = &bucket.lifecycle else { return true };
     let (begun, before) = (Instant::now(), gateway.jobs.lifecycle.counts.get());
-    let mut is_whole = gateway.abort_uploads(&bucket.name, rules, now_ms).await;
+    let mut is_whole = gateway.abort_uploads(&bucket.name, rules, now_ms, stop).await;
     for prefix in rules.prefixes() {
         is_whole &= walk_prefix(gateway, &bucket, rules, prefix, now_ms, stop).await;
     }
@@ -152,13 +154,13 @@ async fn walk_bucket(gateway: &Arc<Gateway>, name: &str, now_ms: i64, stop: &wat
     is_whole && failures == 0
 }
 
-/// What a walk knows of the name that it is at.
+/// What a walk has seen of the current name.
 #[derive(Default)]
 struct NameSoFar {
     name: Option<ObjectName>,
     place: VersionPlace,
     versions: u64,
-    /// Whether something is due whatever follows.
+    /// Whether something is due regardless of later rows.
     is_due: bool,
     /// Whether a deletion marker is due if it turns out to be alone.
     is_due_alone: bool,
@@ -185,9 +187,16 @@ async fn walk_prefix(
     let mut tasks = JoinSet::new();
     let mut failures = 0;
     loop {
-        let has_new_rules = || gateway.namespace.bucket(&bucket.name).map_or(true, |now| now.lifecycle.as_ref() != Some(rules));
-        if *stop.borrow() || gateway.state.is_displaced() || failures >= FAILURES_MAX || has_new_rules() {
+        if *stop.borrow() || failures >= FAILURES_MAX {
             break;
+        }
+        match gateway.namespace.has_other_rules(&bucket.name, rules) {
+            Ok(true) => break,
+            Ok(false) if !gateway.state.is_displaced() => {}
+            _ => {
+                failures += 1;
+                break;
+            }
         }
         let (worker, of, start) = (gateway.clone(), bucket.clone(), object_name(&bucket.name, prefix));
         let page = tokio::task::spawn_blocking(move || worker.namespace.judge_page(&of, &start.0, after, so_far, now_ms));
@@ -242,7 +251,7 @@ struct JudgedPage {
     so_far: NameSoFar,
 }
 
-/// What is due of a name.
+/// What is due for a name.
 #[derive(Debug, Default)]
 struct JudgedName {
     /// Noncurrent versions, as many as are removed at once.
@@ -253,6 +262,12 @@ struct JudgedName {
 }
 
 impl Namespace {
+    /// Whether the rules of a bucket are no longer these.
+    fn has_other_rules(&self, bucket: &str, rules: &Rules) -> S3Result<bool> {
+        let bucket = self.state.bucket(bucket).map_err(state_failed)?;
+        Ok(bucket.is_none_or(|now| now.lifecycle.as_ref() != Some(rules)))
+    }
+
     /// What rules that count versions remove once another version of this name is put, besides
     /// those that it replaces. Locked versions stay.
     pub(crate) fn outnumbered(&self, bucket: &Bucket, key: &str, replaced: &[VersionRow]) -> S3Result<Vec<VersionRow>> {
@@ -281,8 +296,13 @@ impl Namespace {
     }
 
     fn due(&self, place: VersionPlace, rules: &Rules, key: &str, row: &VersionRow, now_ms: i64) -> S3Result<Option<Due>> {
+        // Looked up once, however many rules ask.
+        let mut known: Option<Vec<Tag>> = None;
         place.due(rules, key, row, now_ms, |wanted| {
-            let tags = self.tags_of(&Version::new(row.clone()))?;
+            let tags = match &mut known {
+                Some(tags) => tags,
+                None => known.insert(self.tags_of(&Version::new(row.clone()))?),
+            };
             let is_there = |(name, value): &(String, String)| {
                 tags.iter().any(|tag| tag.key.as_deref() == Some(name) && tag.value.as_deref().unwrap_or_default() == value)
             };
@@ -325,7 +345,7 @@ impl Namespace {
         Ok(JudgedPage { due, next, so_far })
     }
 
-    /// What is due of a name now. Locked versions are not.
+    /// What is due for a name now, except locked versions.
     fn judge_name(&self, rules: &Rules, name: &ObjectName, key: &str, now_ms: i64) -> S3Result<JudgedName> {
         let (mut place, mut judged) = (VersionPlace::default(), JudgedName::default());
         let mut after = ListCursor::before_name(name.clone());
@@ -356,12 +376,15 @@ impl Namespace {
         }
     }
 
-    /// Whether an object can be expired: in an unversioned bucket, that removes all its versions.
+    /// Whether an object can be expired: whether no version is locked that its deletion removes.
     fn may_expire(&self, bucket: &Bucket, name: &ObjectName, now_ms: i64) -> S3Result<bool> {
-        if bucket.versioning != Versioning::Never {
-            return Ok(true);
-        }
-        for row in self.versions(name)? {
+        // Those that the deletion removes.
+        let removed = match bucket.versioning {
+            Versioning::Enabled => Vec::new(),
+            Versioning::Suspended => self.archive.reading().null_version(name).map_err(catalogue_failed)?.into_iter().collect(),
+            Versioning::Never => self.versions(name)?,
+        };
+        for row in removed {
             if self.lock_of(&row)?.hold(now_ms, false).is_some() {
                 return Ok(false);
             }
@@ -395,12 +418,16 @@ impl Gateway {
             let shared = self.bucket_locks.shared(bucket).await;
             let Some(bucket) = self.state.bucket(bucket).map_err(state_failed)? else { return Ok(()) };
             let Some(rules) = bucket.lifecycle.as_ref().filter(|_| !self.state.is_displaced()) else { return Ok(()) };
-            let judged = self.namespace.judge_name(rules, name, key, now_ms)?;
+            // A name may have very many versions.
+            let (namespace, of, judged_name) = (self.namespace.clone(), rules.clone(), name.clone());
+            let judged_key = key.to_owned();
+            let judging = tokio::task::spawn_blocking(move || namespace.judge_name(&of, &judged_name, &judged_key, now_ms));
+            let judged = judging.await.map_err(internal_error("judging versions by lifecycle rules"))??;
             if !judged.removed.is_empty() {
                 let count = judged.removed.len();
                 self.remove((key_guard, shared), judged.removed).await?;
                 Counts::add(&counts.removed, count);
-                // A deletion marker may be alone now.
+                // A deletion marker may now be the only version.
                 continue;
             }
             match judged.newest {
@@ -419,7 +446,7 @@ impl Gateway {
     }
 
     /// Aborts multipart uploads by the rules of a bucket. Returns false if something failed.
-    async fn abort_uploads(&self, bucket: &str, rules: &Rules, now_ms: i64) -> bool {
+    async fn abort_uploads(&self, bucket: &str, rules: &Rules, now_ms: i64, stop: &watch::Receiver<bool>) -> bool {
         let mut is_whole = true;
         for rule in rules.enabled() {
             let Some(days) = rule.abort_uploads_after_days else { continue };
@@ -438,6 +465,13 @@ impl Gateway {
                 for upload in uploads.iter().filter(|upload| due_ms(upload.created_ms, days) <= now_ms) {
                     // A completion in progress reads the parts.
                     let _upload_guard = self.lock_upload(&upload.id).await;
+                    // A change of the rules waits for this upload, and ends the walk.
+                    let _shared = self.bucket_locks.shared(bucket).await;
+                    match self.namespace.has_other_rules(bucket, rules) {
+                        Ok(false) if !*stop.borrow() && !self.state.is_displaced() => {}
+                        Ok(_) => return is_whole && !self.state.is_displaced(),
+                        Err(_) => return false,
+                    }
                     match self.end_upload(&upload.id) {
                         Ok(()) => Counts::add(&self.jobs.lifecycle.counts.uploads, 1),
                         Err(_) => {

@@ -10,18 +10,18 @@ use super::rules::{Expiration, Rule, Rules, due_ms};
 pub(crate) enum Due {
     /// The newest version: the object is deleted, as by a request without a version.
     Expire,
-    /// A version behind the newest: it is removed for good.
+    /// A noncurrent version: it is removed permanently.
     Remove,
     /// A deletion marker: it is removed if the name has no other version.
     RemoveIfAlone,
 }
 
-/// Where a version is among those of its name, newest first.
+/// A version's position among the versions of its name, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct VersionPlace {
     /// When the version before it was put, in milliseconds since 1970; `None` for the newest.
     noncurrent_since_ms: Option<i64>,
-    /// How many noncurrent versions before it have content.
+    /// Number of newer noncurrent versions with content.
     newer: u64,
 }
 
@@ -40,8 +40,8 @@ impl VersionPlace {
         Self { noncurrent_since_ms: Some(created_ms(row)), newer }
     }
 
-    /// What the rules do with the version at this place. `has_tags` looks the version's tags up,
-    /// and says whether all of these are among them.
+    /// What the rules do with the version at this place. `has_tags` returns whether the version has
+    /// all of the given tags.
     ///
     /// # Errors
     /// Those of `has_tags`.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_versions_with_content_are_kept() {
+    fn a_rule_keeps_that_many_versions_with_content() {
         let kinds = [Kind::File, Kind::File, Kind::DeletionMarker, Kind::File, Kind::DeletionMarker, Kind::File];
         let rows = kinds.map(|kind| row(kind, 0, 1));
         let removed = |newer, days| {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_have_to_hold_all() {
+    fn all_conditions_of_a_filter_must_match() {
         let all = Some(Noncurrent { days: None, newer: Some(0) });
         let rows = [row(Kind::File, 0, 5), row(Kind::File, 0, 5), row(Kind::DeletionMarker, 0, 0)];
         let removed = |filter: Filter, tagged: bool| {

@@ -1,4 +1,4 @@
-//! What the rules of a bucket say.
+//! A bucket's lifecycle rules.
 
 use serde::{Deserialize, Serialize};
 
@@ -73,13 +73,13 @@ pub(crate) struct Noncurrent {
     /// They have been noncurrent for this many days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) days: Option<u32>,
-    /// So many noncurrent versions of the name are newer.
+    /// At least this many noncurrent versions of the name are newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) newer: Option<u32>,
 }
 
 impl Rules {
-    /// Those that are carried out.
+    /// The enabled rules.
     pub(crate) fn enabled(&self) -> impl Iterator<Item = &Rule> {
         self.0.iter().filter(|rule| rule.enabled)
     }
@@ -102,7 +102,7 @@ impl Rules {
         prefixes
     }
 
-    /// The rules, none of which is carried out.
+    /// A copy with all rules disabled.
     pub(crate) fn disabled(mut self) -> Self {
         self.0.iter_mut().for_each(|rule| rule.enabled = false);
         self
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_cover_each_other() {
+    fn a_shorter_prefix_covers_longer_ones() {
         let all = Some(Noncurrent { days: Some(1), newer: None });
         let prefixes = |prefixes: &[&str]| {
             let rules = Rules(prefixes.iter().map(|prefix| rule(prefix, all)).collect());

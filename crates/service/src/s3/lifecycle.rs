@@ -121,6 +121,11 @@ fn from_dto(rule: LifecycleRule) -> S3Result<Rule> {
     if rule.expiration.is_none() && rule.noncurrent.is_none() && rule.abort_uploads_after_days.is_none() {
         return Err(s3_error!(InvalidRequest, "At least one action needs to be specified in a rule"));
     }
+    // A response could not contain it: XML has no such characters.
+    let is_xml = |text: &str| !text.contains(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'));
+    if !is_xml(&rule.id) || !is_xml(rule.filter.prefix()) {
+        return Err(s3_error!(InvalidArgument, "An ID or a prefix must not contain control characters"));
+    }
     let is_by_property = !rule.filter.tags.is_empty() || rule.filter.has_size();
     if is_by_property && rule.abort_uploads_after_days.is_some() {
         return Err(s3_error!(InvalidRequest, "AbortIncompleteMultipartUpload cannot be specified with Tags or object sizes"));

@@ -124,8 +124,8 @@ operations! {
     list_parts(ListPartsInput) -> ListPartsOutput: namespace.list_parts;
     list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput: namespace.list_uploads;
     get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput: namespace.get_tags;
-    put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput: namespace.put_tags;
-    delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput: namespace.delete_tags;
+    put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput: put_tags await;
+    delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput: delete_tags await;
     get_object_retention(GetObjectRetentionInput) -> GetObjectRetentionOutput: namespace.get_retention;
     put_object_retention(PutObjectRetentionInput) -> PutObjectRetentionOutput: put_retention await;
     get_object_legal_hold(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput: namespace.get_legal_hold;

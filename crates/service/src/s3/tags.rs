@@ -5,10 +5,12 @@
 use s3s::dto::{self, Tag};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::gateway::Gateway;
 use crate::http::url_encoding;
 use crate::s3::Answer;
 use crate::s3::errors::state_failed;
 use crate::s3::namespace::Namespace;
+use crate::s3::object_names::object_name;
 use crate::s3::version::{Version, attribute, shown_id};
 use crate::state::VersionState;
 
@@ -99,21 +101,27 @@ impl Namespace {
         let output = dto::GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
         Ok(S3Response::new(output))
     }
+}
 
-    pub(crate) fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
+impl Gateway {
+    pub(crate) async fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
+        let bucket = self.namespace.bucket(&input.bucket)?;
         check(&input.tagging.tag_set, OBJECT_TAGS_MAX)?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        // A removal by a lifecycle rule that has already looked at the tags finishes first.
+        let _key_guard = self.key_locks.lock(object_name(&bucket.name, &input.key)).await;
+        let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let change = VersionState { tags: Some(encode(&input.tagging.tag_set)), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id: shown_id(&bucket, &version) }))
     }
 
-    pub(crate) fn delete_tags(&self, request: S3Request<dto::DeleteObjectTaggingInput>) -> Answer<dto::DeleteObjectTaggingOutput> {
+    pub(crate) async fn delete_tags(&self, request: S3Request<dto::DeleteObjectTaggingInput>) -> Answer<dto::DeleteObjectTaggingOutput> {
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let bucket = self.namespace.bucket(&input.bucket)?;
+        // A removal by a lifecycle rule that has already looked at the tags finishes first.
+        let _key_guard = self.key_locks.lock(object_name(&bucket.name, &input.key)).await;
+        let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let change = VersionState { tags: Some(String::new()), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         let output = dto::DeleteObjectTaggingOutput { version_id: shown_id(&bucket, &version) };
