@@ -60,8 +60,8 @@ impl Server {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// Opens a connection. The future drives it and must be polled concurrently with the requests;
-    /// the sender reports its errors.
+    /// Opens a connection. The returned future drives it; poll it while requests run. The sender
+    /// returns errors of the connection.
     ///
     /// # Errors
     /// If the server can't be reached, or TLS fails.
@@ -90,14 +90,14 @@ pub async fn next_frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, Fail
     std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await.map(|frame| frame.map_err(|error| failure_of(&error)))
 }
 
-/// A response that refuses a request.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The status.
     pub status: StatusCode,
     /// S3's code, such as `SlowDown`.
     pub code: Option<String>,
-    /// What the server says.
+    /// S3's message.
     pub message: Option<String>,
 }
 

@@ -61,7 +61,7 @@ pub struct ServerOptions {
     pub bucket: String,
     /// The region in signatures.
     pub region: String,
-    /// Keys, instead of those of the environment or a profile.
+    /// Access key and secret key; `None` takes those of the environment or a profile.
     pub keys: Option<(String, String)>,
     /// A profile in AWS's files.
     pub profile: Option<String>,

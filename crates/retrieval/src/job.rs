@@ -58,7 +58,7 @@ pub struct Settings {
     pub connections: usize,
     /// Maximum number of objects of a part.
     pub part_objects: u64,
-    /// A part ends before the object with which it would exceed this.
+    /// Maximum bytes of content per part; a larger object gets its own part.
     pub part_bytes: u64,
 }
 
@@ -119,7 +119,7 @@ pub enum RetrievalError {
         /// What differs.
         differs: &'static str,
     },
-    /// The folder has parts, but nothing says of what.
+    /// The folder has parts, but no record of their retrieval.
     #[error("{} has parts of a retrieval whose own files are gone. Use another folder", folder.display())]
     Unknown {
         /// The folder.
@@ -155,7 +155,7 @@ pub enum RetrievalError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The same, before the folder is added.
+    /// An I/O error that [`Retrieval::run`] reports with the folder.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -193,7 +193,7 @@ impl Job {
 pub struct Retrieval<'a> {
     server: &'a Server,
     settings: Settings,
-    /// Where its own files are.
+    /// The folder `_retrieval`.
     state: PathBuf,
 }
 
@@ -246,8 +246,8 @@ impl<'a> Retrieval<'a> {
         self.settings.folder.join(format!("_part-{:06}.{extension}", index + 1))
     }
 
-    /// Keeps other processes from writing the same files. The system releases it if this process
-    /// dies.
+    /// Locks the folder against other processes. The system releases the lock when this process
+    /// ends.
     fn lock(&self) -> Result<File, RetrievalError> {
         let file = File::options().create(true).append(true).open(self.state.join("lock"))?;
         match file.try_lock() {
@@ -452,7 +452,7 @@ fn digest(path: &Path) -> Result<String, RetrievalError> {
     }
 }
 
-/// Writes a file as a whole: after a crash it has its name and all of its content, or not its name.
+/// Writes a file atomically: after a crash, the path has its previous state or the new content.
 fn write_whole(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let partial = path.with_extension("partial");
     let mut file = File::create(&partial)?;

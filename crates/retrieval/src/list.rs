@@ -34,7 +34,7 @@ pub enum ListError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Its name says neither that lines are keys nor that they are JSON.
+    /// Its name ends in `.json`, which doesn't say whether each line is JSON.
     #[error("{}: name it .jsonl if each line is JSON, or .txt if each line is a key", .0.display())]
     Name(PathBuf),
     /// It is a pipe, for example, and can't be read twice.
@@ -84,7 +84,7 @@ pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Request
             text.pop();
         }
         let text = str::from_utf8(&text).map_err(|error| wrong(error.to_string()))?;
-        // Some editors begin files with a mark of their encoding.
+        // Some editors begin files with a byte-order mark.
         let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
         if text.is_empty() {
             continue;
@@ -97,8 +97,8 @@ pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Request
     }
 }
 
-/// A line of JSON with more than a key. Lists of what could not be sent also say why; they can be
-/// used as lists again.
+/// A line of JSON with more than a key. Lists of failed objects also have `code` and
+/// `message`, and can be used as lists again.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {

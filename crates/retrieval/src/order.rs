@@ -31,7 +31,7 @@ const RUN_OBJECTS: usize = 500_000;
 /// A requested object and its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Placed {
-    /// Sorts in the archive's read order. Objects that the server can't find come last.
+    /// Sorts in the archive's read order. Objects whose lookup failed come last.
     position: String,
     object: Requested,
     bytes: u64,

@@ -1,6 +1,6 @@
 //! A part: one bulk get, into a file.
 //!
-//! The response is a tar archive whose last entry says what became of each object; without it the
+//! The response is a tar archive whose last entry gives the result for each object; without it the
 //! response is incomplete. A part gets its name when its file is complete and on disk.
 
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ fn to_tar(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u6
         on_object(size);
         Ok(())
     });
-    // Also the blocks that end an archive.
+    // Reads to the end, so that the file includes the blocks that end an archive.
     let result = result.and_then(|report| io::copy(&mut copied, &mut io::sink()).map(|_| report).map_err(Unreadable::Io));
     let Copied { response, out, error } = copied;
     if let Some(error) = error {

@@ -26,9 +26,9 @@ use crate::s3::object_names::{key_of, object_name};
 use crate::s3::version::Version;
 use crate::state::{Bucket, Versioning, now_ms};
 
-/// Interval between two checks whether a day has begun.
+/// Interval of the check for a new day.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Pause before buckets are walked again whose rules could not be carried out in full.
+/// Pause before retrying buckets whose walk failed.
 const RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Rows that are read at once.
 const PAGE_ROWS: usize = 1_000;
@@ -38,7 +38,7 @@ const FIRST_ROWS: usize = 16;
 const NAMES_AT_ONCE: usize = 64;
 /// Versions of a name that are removed at once.
 const REMOVED_AT_ONCE: usize = 1_000;
-/// A walk ends after this many failures: their cause probably affects the rest too.
+/// The walk of a prefix ends after this many failures: their cause probably affects the rest too.
 const FAILURES_MAX: u64 = 100;
 /// Noncurrent versions that a put looks at beyond those that it keeps. It usually finds one to
 /// remove, and more only after the number was lowered; the walk removes what is left.
@@ -54,7 +54,7 @@ pub(crate) struct Lifecycle {
     pub(crate) walked_s: AtomicU64,
 }
 
-/// What rules have done since the start.
+/// Actions of rules since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) expired: AtomicU64,
@@ -119,7 +119,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) 
                 let earlier = retry.take().map(|(_, names)| names).unwrap_or_default();
                 failed.extend(earlier);
                 retry = Some((Instant::now() + RETRY_AFTER, failed));
-            } else if (is_daily || had_failed) && retry.is_none() && walked_day.is_some() && !*stop.borrow() {
+            } else if (is_daily || had_failed) && retry.is_none() && walked_day == Some(day) && !*stop.borrow() {
                 gateway.jobs.lifecycle.walked_s.store(now_ms().div_euclid(1_000) as u64, Ordering::Relaxed);
             }
         }
@@ -241,7 +241,7 @@ fn end_task(gateway: &Gateway, result: Option<Result<S3Result<()>, tokio::task::
     1
 }
 
-/// What a page of a walk gives.
+/// The result of one page of a walk.
 struct JudgedPage {
     /// Names with something due.
     due: Vec<ObjectName>,
@@ -262,7 +262,7 @@ struct JudgedName {
 }
 
 impl Namespace {
-    /// Whether the rules of a bucket are no longer these.
+    /// True if the bucket's rules now differ from `rules`.
     fn has_other_rules(&self, bucket: &str, rules: &Rules) -> S3Result<bool> {
         let bucket = self.state.bucket(bucket).map_err(state_failed)?;
         Ok(bucket.is_none_or(|now| now.lifecycle.as_ref() != Some(rules)))

@@ -19,14 +19,14 @@ pub(crate) enum Due {
 /// A version's position among the versions of its name, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct VersionPlace {
-    /// When the version before it was put, in milliseconds since 1970; `None` for the newest.
+    /// When the next newer version was put, in milliseconds since 1970; `None` for the newest.
     noncurrent_since_ms: Option<i64>,
     /// Number of newer noncurrent versions with content.
     newer: u64,
 }
 
 impl VersionPlace {
-    /// The place of the newest version, once another is put at that time.
+    /// The place of the current newest version after a put at `now_ms`.
     pub(crate) fn after_a_put(now_ms: i64) -> Self {
         Self { noncurrent_since_ms: Some(now_ms), newer: 0 }
     }
@@ -34,8 +34,8 @@ impl VersionPlace {
     /// The place of the next older version.
     pub(crate) fn next(self, row: &VersionRow) -> Self {
         let is_noncurrent = self.noncurrent_since_ms.is_some();
-        // Deletion markers aren't counted, so that a rule for numbers always keeps that much
-        // content.
+        // Deletion markers aren't counted, so that a rule that counts versions always keeps that
+        // many with content.
         let newer = self.newer + u64::from(is_noncurrent && row.record.kind != Kind::DeletionMarker);
         Self { noncurrent_since_ms: Some(created_ms(row)), newer }
     }
@@ -79,7 +79,7 @@ impl VersionPlace {
             return is_due.then_some(if is_marker { Due::RemoveIfAlone } else { Due::Expire });
         };
         let noncurrent = rule.noncurrent?;
-        // With a clock that was set back, a version may be younger than the next one.
+        // If the clock was set back, a version's put time may be later than its successor's.
         let since_ms = since_ms.max(created_ms(row));
         let is_due = noncurrent.days.is_none_or(|days| is_old(since_ms, days))
             && noncurrent.newer.is_none_or(|newer| self.newer >= u64::from(newer));

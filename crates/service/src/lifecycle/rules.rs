@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 86_400_000;
 
-/// The rules of a bucket, in the order in which they were put.
+/// The rules of a bucket, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Rules(pub(crate) Vec<Rule>);
@@ -36,7 +36,7 @@ pub(crate) struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
-    /// What the key starts with; `None` if the rule doesn't say.
+    /// What the key starts with; `None` if the rule has no prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
     /// Whether the prefix is an element of the rule itself, the old form, and not of its filter.
@@ -66,7 +66,7 @@ pub(crate) enum Expiration {
     Markers,
 }
 
-/// Which versions behind the newest are removed: those for which all of this holds.
+/// Which noncurrent versions are removed: those for which all of this holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Noncurrent {
@@ -84,8 +84,8 @@ impl Rules {
         self.0.iter().filter(|rule| rule.enabled)
     }
 
-    /// The highest number of noncurrent versions that a rule keeps whatever their age, of the rules
-    /// for this key; `None` if there is no such rule. A put can carry out those rules by itself.
+    /// Among the enabled rules for this key without an age, the highest number of noncurrent
+    /// versions to keep; `None` without such a rule. A put can carry out those rules by itself.
     pub(crate) fn kept_at_put(&self, key: &str) -> Option<u32> {
         let of_numbers =
             |rule: &Rule| rule.noncurrent.filter(|noncurrent| noncurrent.days.is_none()).and_then(|noncurrent| noncurrent.newer);
@@ -128,8 +128,8 @@ impl Filter {
     }
 }
 
-/// When something that happened then is this many days old, as S3 counts: at the next midnight,
-/// UTC. In milliseconds since 1970.
+/// When an event at `happened_ms` is `days` old by S3's rule: the age, rounded up to midnight UTC,
+/// in milliseconds since 1970.
 pub(crate) fn due_ms(happened_ms: i64, days: u32) -> i64 {
     let reached = happened_ms.max(0).saturating_add(i64::from(days) * DAY_MS);
     match reached % DAY_MS {
