@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import tarfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -198,7 +197,6 @@ def test_a_server_that_is_killed_meanwhile_costs_only_time(case: Case):
     address = case.own.endpoint.removeprefix("http://")
     wait_until("a part", lambda: case.parts("tar") or process.poll() is not None)
     case.own.kill()
-    time.sleep(0.2)
     # At the same address.
     case.own.process = subprocess.Popen(case.own.command("serve", "--listen", address), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     out, err = process.communicate(timeout=START_S)

@@ -293,5 +293,5 @@ fn what_is_no_address_is_refused_and_nobody_listening_is_a_failure() {
     drop(socket);
     let run = played(&load("ingest", Length::Operations(3)), &target(&endpoint), &objects(&[(1, 1)], 0));
     assert_eq!(run.operations[0].errors["no connection: connection refused"], 3);
-    assert!(target(&endpoint).create(PATIENCE).expect_err("nobody listens").to_string().contains("connection refused"));
+    assert!(target(&endpoint).create(PATIENCE).expect_err("no server listens").to_string().contains("connection refused"));
 }

@@ -31,11 +31,11 @@ pub enum ExchangeError {
     /// The server refuses the request.
     #[error("{}{}", .0, .0.message.as_ref().map_or(String::new(), |message| format!(": {message}")))]
     Refused(Refusal),
-    /// The connection failed, or the answer ended early.
+    /// The connection failed, or the response ended early.
     #[error("{0}")]
     Failed(String),
-    /// The answer isn't that of a Fulgurite server.
-    #[error("the answer is malformed: {0}")]
+    /// The response isn't that of a Fulgurite server.
+    #[error("the response is malformed: {0}")]
     Malformed(String),
     /// The command was stopped.
     #[error("stopped")]
@@ -87,7 +87,8 @@ impl<'a> Exchange<'a> {
                 Err(error) if error.is_transient() && attempt < ATTEMPTS_MAX => (self.on_retry)(&error, pause),
                 result => return result,
             }
-            self.wait(pause)?;
+            // The timer is made inside of the runtime.
+            self.runtime.block_on(self.unless_stopped(async { tokio::time::sleep(pause).await }))?;
             pause = (pause * 2).min(PAUSE_MAX);
         }
         unreachable!("the last attempt returns")
@@ -118,20 +119,9 @@ impl<'a> Exchange<'a> {
         };
         tokio::select! {
             biased;
-            done = timeout(SILENCE, what) => done.map_err(|_| ExchangeError::Failed("no answer".to_owned())),
+            done = timeout(SILENCE, what) => done.map_err(|_| ExchangeError::Failed("no response".to_owned())),
             () = stopped => Err(ExchangeError::Stopped),
         }
-    }
-
-    fn wait(&self, pause: Duration) -> Result<(), ExchangeError> {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < pause {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(ExchangeError::Stopped);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 }
 

@@ -188,6 +188,7 @@ fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &Report) -> io::
             fetched.bytes += line.size.unwrap_or(0);
         }
     }
+    // An earlier attempt may have left a list.
     if fetched.failed > 0 {
         let partial = files.failed.with_extension("partial");
         let mut file = File::create(&partial)?;
@@ -197,7 +198,6 @@ fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &Report) -> io::
     } else if let Err(error) = std::fs::remove_file(files.failed)
         && error.kind() != io::ErrorKind::NotFound
     {
-        // It is of an earlier attempt.
         return Err(error);
     }
     std::fs::rename(files.partial, files.complete)?;

@@ -143,13 +143,13 @@ impl Lifecycle {
         let name = "fulgurite_lifecycle_actions_total";
         write_header(out, name, "counter", "What lifecycle rules did since the start, by kind.");
         let counts = &self.counts;
-        for (kind, counter) in [
-            ("object_expired", &counts.expired),
-            ("noncurrent_version_removed", &counts.removed),
-            ("deletion_marker_removed", &counts.markers),
-            ("upload_aborted", &counts.uploads),
+        for (kind, count) in [
+            ("object_expired", get(&counts.expired)),
+            ("noncurrent_version_removed", get(&counts.removed) + get(&counts.removed_by_puts)),
+            ("deletion_marker_removed", get(&counts.markers)),
+            ("upload_aborted", get(&counts.uploads)),
         ] {
-            let _ = writeln!(out, "{name}{{kind=\"{kind}\"}} {}", get(counter));
+            let _ = writeln!(out, "{name}{{kind=\"{kind}\"}} {count}");
         }
         let name = "fulgurite_lifecycle_failures_total";
         write_header(out, name, "counter", "Names and uploads for which lifecycle rules could not be carried out; they are tried again.");

@@ -58,7 +58,9 @@ pub(crate) struct Lifecycle {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) expired: AtomicU64,
+    /// By walks.
     pub(crate) removed: AtomicU64,
+    pub(crate) removed_by_puts: AtomicU64,
     pub(crate) markers: AtomicU64,
     pub(crate) uploads: AtomicU64,
     pub(crate) failures: AtomicU64,
@@ -69,6 +71,7 @@ impl Counts {
         counter.fetch_add(count as u64, Ordering::Relaxed);
     }
 
+    /// What walks did.
     fn get(&self) -> [u64; 5] {
         [&self.expired, &self.removed, &self.markers, &self.uploads, &self.failures].map(|counter| counter.load(Ordering::Relaxed))
     }

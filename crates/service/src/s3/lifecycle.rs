@@ -63,7 +63,7 @@ impl Gateway {
         }
         // Every backup of the service's state contains the rules.
         if serde_json::to_vec(&rules).expect("rules are text and numbers").len() > RULES_BYTES_MAX {
-            let message = "Your request was too large: the limit of a lifecycle configuration is 256 KiB, without elements' names.";
+            let message = "Your request was too large: the limit of a lifecycle configuration is 256 KiB as stored.";
             return Err(custom("MaxMessageLengthExceeded", http::StatusCode::BAD_REQUEST, message));
         }
         self.change_lifecycle(&input.bucket, Some(rules)).await?;

@@ -113,7 +113,7 @@ impl Gateway {
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
         self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
-        self.jobs.lifecycle.counts.removed.fetch_add(outnumbered_count, Ordering::Relaxed);
+        self.jobs.lifecycle.counts.removed_by_puts.fetch_add(outnumbered_count, Ordering::Relaxed);
         Ok(Stored { etag, version_id })
     }
 

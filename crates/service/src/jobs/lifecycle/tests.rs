@@ -111,6 +111,7 @@ async fn a_put_removes_what_is_outnumbered() {
         test.put("a", &vec![0; size]).await;
     }
     assert_eq!(test.sizes("a"), [9, 8, 7]);
+    assert_eq!(test.gateway.jobs.lifecycle.counts.removed_by_puts.load(Ordering::Relaxed), 6);
     test.hold(&test.versions("a")[2]);
     test.put("a", &[0; 10]).await;
     assert_eq!(test.sizes("a"), [10, 9, 8, 7], "the oldest is under a hold");

@@ -7,7 +7,10 @@ use crate::http::url_encoding;
 /// unpacked, so it is encoded.
 pub(crate) fn entry_name(object: &RequestedObject) -> String {
     let whole = name_of_whole(object);
-    object.range.map_or(whole.clone(), |range| format!("ranges/{range}/{whole}"))
+    match object.range {
+        Some(range) => format!("ranges/{range}/{whole}"),
+        None => whole,
+    }
 }
 
 fn name_of_whole(object: &RequestedObject) -> String {

@@ -34,7 +34,7 @@ pub(crate) enum ByteRange {
     Between(u64, u64),
     /// From a byte to the end.
     From(u64),
-    /// So many bytes at the end.
+    /// This many bytes at the end.
     Last(u64),
 }
 
@@ -51,7 +51,7 @@ impl ByteRange {
         }
     }
 
-    /// The bytes of an object of this size. `None` if there are none.
+    /// The bytes of an object of this size; `None` if the range is outside the object.
     pub(super) fn of(self, size: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::Between(first, last) => first..last.saturating_add(1).min(size),
