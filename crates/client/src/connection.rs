@@ -19,7 +19,7 @@ use crate::server::Server;
 /// Why an exchange failed, in a few words that are the same for all failures of a kind.
 pub type Failure = String;
 
-/// The server closed the connection before it answered.
+/// The server closed the connection.
 pub const CLOSED: &str = "connection closed";
 
 /// Maximum bytes read of an error response.
@@ -131,5 +131,10 @@ pub fn failure_of(error: &hyper::Error) -> Failure {
         return CLOSED.to_owned();
     }
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.map_or_else(|| "invalid answer".to_owned(), |source| format!("connection failed: {}", source.kind()))
+    match source.map(io::Error::kind) {
+        None => "invalid answer".to_owned(),
+        // A request that is sent to a closed connection gets one of these, depending on timing.
+        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe) => CLOSED.to_owned(),
+        Some(kind) => format!("connection failed: {kind}"),
+    }
 }
