@@ -8,11 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use hyper::client::conn::http1::SendRequest;
 
 use crate::server::Server;
 
@@ -24,11 +20,6 @@ pub const CLOSED: &str = "connection closed";
 
 /// Maximum bytes read of an error response.
 const ERROR_BYTES: usize = 8 << 10;
-
-/// Bytes to and from a server, with or without TLS.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Server {
     /// A signed request for a path such as `/bucket/key?versions`. `length` is the body's
@@ -44,15 +35,14 @@ impl Server {
         length: Option<u64>,
         body: B,
     ) -> Result<Request<B>, Failure> {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let uri = format!("{scheme}://{}{path}", self.authority);
+        let uri = format!("{}://{}{path}", self.address.scheme(), self.address.authority());
         let mut request = Request::builder().method(method.clone()).uri(uri).header("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (mut parts, ()) = request.body(()).map_err(|error| error.to_string())?.into_parts();
         self.signer.sign(&mut parts, None).await.map_err(|error| format!("can't sign: {error}"))?;
-        parts.headers.insert(HOST, HeaderValue::from_str(&self.authority).map_err(|error| error.to_string())?);
+        parts.headers.insert(HOST, HeaderValue::from_str(self.address.authority()).map_err(|error| error.to_string())?);
         if let Some(length) = length {
             parts.headers.insert(CONTENT_LENGTH, length.into());
         }
@@ -70,18 +60,7 @@ impl Server {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let failed = |error: io::Error| format!("no connection: {}", error.kind());
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        let stream: Box<dyn Stream> = match &self.tls {
-            None => Box::new(stream),
-            Some((config, name)) => {
-                let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
-                Box::new(stream.map_err(|error| format!("TLS failed: {error}"))?)
-            }
-        };
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| failure_of(&error))?;
-        Ok((sender, async move { drop(connection.await) }))
+        self.address.connect().await
     }
 }
 

@@ -11,8 +11,10 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod connection;
 mod server;
 
+pub use address::Address;
 pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
 pub use server::{Server, ServerError, ServerOptions, region};

@@ -1,16 +1,10 @@
 //! An S3 server: its address, and the credentials that sign requests.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
-use http::Uri;
-use http::uri::Scheme;
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner, StaticCredentialProvider};
 use reqsign_core::{Context, OsEnv, ProvideCredential, Signer};
 use tokio::runtime::Builder;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::address::Address;
 
 /// Why a server can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +40,7 @@ pub enum ServerError {
 #[derive(Debug)]
 pub struct Server {
     pub(crate) endpoint: String,
-    pub(crate) authority: String,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(crate) address: Address,
     pub(crate) bucket: String,
     pub(crate) signer: Signer<Credential>,
 }
@@ -75,33 +66,16 @@ impl Server {
     /// # Errors
     /// [`ServerError`] if the address is wrong, or there are no credentials or authorities.
     pub fn new(endpoint: &str, options: &ServerOptions) -> Result<Self, ServerError> {
-        let wrong = || ServerError::Address { found: endpoint.to_owned(), expected: "http://HOST:PORT or https://HOST:PORT" };
-        let uri: Uri = endpoint.trim_end_matches('/').parse().map_err(|_| wrong())?;
-        let is_tls = match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTPS => true,
-            Some(scheme) if *scheme == Scheme::HTTP => false,
-            _ => return Err(wrong()),
-        };
-        let authority = uri.authority().filter(|_| matches!(uri.path(), "" | "/") && uri.query().is_none()).ok_or_else(wrong)?;
-        // Brackets belong to URLs, not to addresses.
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let address = Address::new(endpoint, options.authorities.as_deref())?;
         let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if !is_plain(&options.bucket) {
             return Err(ServerError::BucketName(options.bucket.clone()));
         }
-        let tls = match is_tls {
-            false => None,
-            true => Some((trusting(options.authorities.as_deref())?, ServerName::try_from(host.clone()).map_err(|_| wrong())?)),
-        };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ServerError::Runtime)?;
         Ok(Self {
             signer: runtime.block_on(signer(endpoint, options))?,
             endpoint: endpoint.to_owned(),
-            authority: authority.to_string(),
-            host,
-            port,
-            tls,
+            address,
             bucket: options.bucket.clone(),
         })
     }
@@ -121,8 +95,7 @@ impl Server {
     /// The port, if the host is `localhost` or a loopback address.
     #[must_use]
     pub fn local_port(&self) -> Option<u16> {
-        let is_local = self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        is_local.then_some(self.port)
+        self.address.local_port()
     }
 }
 
@@ -154,24 +127,4 @@ async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Creden
         }),
         Err(error) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: error.to_string() }),
     }
-}
-
-/// TLS settings that trust the authorities of the system, or those in a file.
-fn trusting(file: Option<&str>) -> Result<Arc<ClientConfig>, ServerError> {
-    let mut store = RootCertStore::empty();
-    match file {
-        Some(path) => {
-            let unusable = |error: &dyn std::fmt::Display| ServerError::Authorities(format!("{path}: {error}"));
-            let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
-            for certificate in CertificateDer::pem_slice_iter(&pem) {
-                store.add(certificate.map_err(|error| unusable(&error))?).map_err(|error| unusable(&error))?;
-            }
-        }
-        // Some system certificates can't be parsed; the others still work.
-        None => drop(store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-    }
-    if store.is_empty() {
-        return Err(ServerError::Authorities(format!("{} has no certificate authority", file.unwrap_or("the system"))));
-    }
-    Ok(Arc::new(ClientConfig::builder().with_root_certificates(store).with_no_client_auth()))
 }

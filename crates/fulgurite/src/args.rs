@@ -197,6 +197,8 @@ pub(crate) enum Command {
     /// Clients put, get, replace or delete objects as fast as the server answers, or at a given
     /// rate. Every byte that is read is checked. Needs no archive. The objects stay in the bucket.
     Bench(Box<crate::bench::Bench>),
+    /// Put alerts from Kafka, and files from folders, into a bucket
+    Ingest(crate::ingest::Ingest),
     /// Retrieve the objects of a long list from a server
     ///
     /// Asks the server where the objects are, sorts the list by location, and retrieves it in

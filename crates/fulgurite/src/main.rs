@@ -2,15 +2,16 @@
 //!
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
 //! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`](mod@audit) on
-//! the crate `audit`, [`bench`](mod@bench) on
-//! the crate `load`, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates
-//! `bagit` and `ocfl` too, most others on the crate `archive`. [`diagnostics`] writes to standard
-//! error, and [`Outcome`] maps results to exit statuses.
+//! the crate `audit`, [`bench`](mod@bench) on the crate `load`, [`ingest`] on the crate of that
+//! name, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates `bagit` and
+//! `ocfl` too, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
+//! [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;
 mod audit;
 mod bench;
+mod bucket;
 mod channel;
 mod decode_worker;
 mod demo;
@@ -23,6 +24,7 @@ mod gaps;
 mod get;
 mod heap;
 mod import;
+mod ingest;
 mod keys;
 mod library;
 mod list;
@@ -173,6 +175,7 @@ fn main() -> ExitCode {
         }
         Command::Audit(audit) => audit::audit(&session, &audit),
         Command::Bench(bench) => bench::bench(&session, &bench),
+        Command::Ingest(ingest) => ingest::ingest(&session, &ingest),
         Command::Retrieve(retrieve) => retrieve::retrieve(&session, &retrieve),
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),

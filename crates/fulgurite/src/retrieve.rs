@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use fulgurite_client::{Server, ServerOptions, region};
 use fulgurite_retrieval::{ExchangeError, Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 use fulgurite_settings::Dimension;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -27,12 +26,8 @@ pub(crate) struct Retrieve {
     /// The folder for the parts. Another run with the same arguments resumes
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
-    /// The server, as http://HOST:PORT or https://HOST:PORT
-    #[arg(long, env = "AWS_ENDPOINT_URL", value_name = "URL")]
-    endpoint: String,
-    /// The bucket
-    #[arg(long, value_name = "NAME")]
-    bucket: String,
+    #[command(flatten)]
+    bucket: crate::bucket::BucketArgs,
     /// Format of the parts
     #[arg(long, value_enum, default_value_t = PartFormat::Tar)]
     format: PartFormat,
@@ -45,17 +40,6 @@ pub(crate) struct Retrieve {
     /// Maximum size of a part, unless it has only one object
     #[arg(long, default_value = "1 GiB", value_name = "SIZE")]
     part_size: String,
-    /// The region that requests are signed for. Default: AWS_REGION, AWS_DEFAULT_REGION, or
-    /// us-east-1
-    #[arg(long, value_name = "NAME")]
-    region: Option<String>,
-    /// A profile in ~/.aws. Default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the default
-    /// profile
-    #[arg(long, value_name = "PROFILE")]
-    profile: Option<String>,
-    /// Certificate authorities to trust, in PEM form. Default: those of the system
-    #[arg(long, value_name = "FILE")]
-    ca_file: Option<String>,
 }
 
 /// The format of parts.
@@ -69,14 +53,7 @@ enum PartFormat {
 
 pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
     let part_bytes = Dimension::Size.parse_whole(&asked.part_size).map_err(|error| Misuse(format!("--part-size: {error}")))?;
-    let options = ServerOptions {
-        bucket: asked.bucket.clone(),
-        region: region(asked.region.as_deref()),
-        keys: None,
-        profile: asked.profile.clone(),
-        authorities: asked.ca_file.clone(),
-    };
-    let server = Server::new(&asked.endpoint, &options).map_err(|error| Misuse(error.to_string()))?;
+    let server = asked.bucket.server()?;
     let settings = Settings {
         list: asked.list.clone(),
         folder: asked.to.clone(),

@@ -23,6 +23,7 @@ mod dashboard;
 mod debian;
 mod deny;
 mod gpu;
+mod ingest;
 mod npm;
 mod postgres;
 mod preservation;
@@ -61,6 +62,7 @@ const STEPS: &[Step] = &[
     Step { name: "check", what: "checks that need no compilation: `cargo xtask check`", run: quick_checks },
     Step { name: "deny", what: "cargo deny check bans licenses sources: the packages in Cargo.lock", run: deny::packages },
     Step { name: "fmt", what: "cargo fmt --all --check", run: cargo::fmt },
+    Step { name: "headers", what: "the headers of OpenSSL, with which the feature `kafka` is built", run: ingest::headers },
     Step { name: "clippy", what: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings", run: cargo::clippy },
     Step { name: "fuzz", what: "cargo clippy for the fuzz targets, without libFuzzer", run: cargo::fuzz },
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
@@ -84,6 +86,7 @@ const STEPS: &[Step] = &[
         what: "python3 -m pytest tests/preservation: bags and OCFL, with programs of others",
         run: preservation::tests,
     },
+    Step { name: "ingest", what: "python3 -m pytest tests/ingest: alerts from Apache Kafka, and from folders", run: ingest::tests },
 ];
 
 /// The outcome of a step, with its counts.
@@ -118,6 +121,8 @@ enum Lack {
     Program { name: String, why: String },
     Python,
     Venv { why: String },
+    Headers,
+    Maven,
     Package { name: &'static str },
     VulkanDriver { package: &'static str },
     Postgres { package: &'static str },
@@ -146,6 +151,8 @@ impl fmt::Display for Lack {
             Self::Venv { why } => write!(f, "Python can't create a virtual environment ({why}); on Debian, install python3-venv"),
             Self::VulkanDriver { package } => write!(f, "no Vulkan driver, and apt can't install the package {package}"),
             Self::Postgres { package } => write!(f, "no PostgreSQL server, and apt can't install the package {package}"),
+            Self::Headers => write!(f, "no OpenSSL headers, make or pkg-config, and apt can't install libssl-dev, make and pkg-config"),
+            Self::Maven => write!(f, "no Maven, and apt can't install the package maven"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
             Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }

@@ -1,0 +1,294 @@
+//! Files from folders: alerts in Avro, tar archives of them, and FITS files.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use walkdir::WalkDir;
+
+use crate::pattern::Pattern;
+use crate::pipeline::{IngestError, Origin, Pipeline};
+
+/// Maximum size of a file, or of a file in a tar archive.
+const FILE_MAX: u64 = 256 << 20;
+/// Files that wait to be stored, besides those being stored.
+const QUEUE: usize = 4;
+
+/// What to read.
+#[derive(Debug, Clone)]
+pub struct FolderSettings {
+    /// Files and folders.
+    pub paths: Vec<PathBuf>,
+    /// Keys of files that are stored as they are; `{path}` is the path below the folder, or in the
+    /// archive, and `{name}` its last part.
+    pub file_key: Pattern,
+    /// Maximum bytes of files that are being stored.
+    pub buffer_bytes: usize,
+}
+
+/// Reads files.
+#[derive(Debug)]
+pub struct FolderSource {
+    settings: FolderSettings,
+}
+
+/// A file.
+struct Found {
+    origin: Origin,
+    content: Bytes,
+    kind: Kind,
+}
+
+enum Kind {
+    Alerts,
+    /// Stored as it is, with this key.
+    File(Result<String, String>),
+}
+
+/// What a file's name says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Avro,
+    Tar { is_compressed: bool },
+    Fits,
+    Other,
+}
+
+impl Format {
+    fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        if ends(&[".avro"]) {
+            Self::Avro
+        } else if ends(&[".tar"]) {
+            Self::Tar { is_compressed: false }
+        } else if ends(&[".tar.gz", ".tgz"]) {
+            Self::Tar { is_compressed: true }
+        } else if ends(&[".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"]) {
+            Self::Fits
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl FolderSource {
+    /// Reads these files.
+    #[must_use]
+    pub fn new(settings: FolderSettings) -> Self {
+        Self { settings }
+    }
+
+    /// Stores all files, in the order of their names, until `stop`.
+    ///
+    /// # Errors
+    /// [`IngestError`] if nothing can be stored.
+    pub async fn run(self, pipeline: &Arc<Pipeline>, stop: &Notify) -> Result<(), IngestError> {
+        let (sender, mut found) = mpsc::channel(QUEUE);
+        let buffer_bytes = self.settings.buffer_bytes;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let reader = Reader { settings: self.settings, pipeline: Arc::clone(pipeline), sender, is_stopped: Arc::clone(&is_stopped) };
+        let reading = tokio::task::spawn_blocking(move || reader.read_all());
+        let mut tasks: JoinSet<(usize, Result<(), IngestError>)> = JoinSet::new();
+        let mut bytes = 0;
+        let mut result = loop {
+            tokio::select! {
+                biased;
+                () = stop.notified() => break Err(IngestError::Stopped),
+                Some(done) = tasks.join_next(), if !tasks.is_empty() => {
+                    let (length, stored) = done.map_err(|error| IngestError::Refused(error.to_string()))?;
+                    bytes -= length;
+                    if let Err(error) = stored {
+                        break Err(error);
+                    }
+                }
+                next = found.recv(), if bytes < buffer_bytes => {
+                    let Some(next) = next else { break Ok(()) };
+                    bytes += next.content.len();
+                    let pipeline = Arc::clone(pipeline);
+                    tasks.spawn(async move { (next.content.len(), next.store(&pipeline).await) });
+                }
+            }
+        };
+        is_stopped.store(true, Ordering::Relaxed);
+        found.close();
+        if result.is_err() {
+            pipeline.sink.stop();
+        }
+        while let Some(done) = tasks.join_next().await {
+            match done {
+                Ok((_, stored)) => result = result.and(stored),
+                Err(error) => result = result.and(Err(IngestError::Refused(error.to_string()))),
+            }
+        }
+        reading.await.map_err(|error| IngestError::Refused(error.to_string()))?;
+        result
+    }
+}
+
+impl Found {
+    async fn store(&self, pipeline: &Pipeline) -> Result<(), IngestError> {
+        match &self.kind {
+            Kind::Alerts => pipeline.store_container(&self.content, &self.origin).await,
+            Kind::File(key) => pipeline.store_file(key.clone(), &self.content, &self.origin).await,
+        }
+    }
+}
+
+/// Reads files on a thread of its own.
+struct Reader {
+    settings: FolderSettings,
+    pipeline: Arc<Pipeline>,
+    sender: mpsc::Sender<Found>,
+    is_stopped: Arc<AtomicBool>,
+}
+
+/// Ends the reading.
+struct Stopped;
+
+impl Reader {
+    fn read_all(&self) {
+        for root in &self.settings.paths {
+            for entry in WalkDir::new(root).sort_by_file_name() {
+                let read = match entry {
+                    Ok(entry) if entry.file_type().is_file() || entry.path_is_symlink() && entry.path().is_file() => {
+                        let below = entry.path().strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
+                        let below = below.map_or_else(|| PathBuf::from(entry.file_name()), Path::to_path_buf);
+                        self.read(entry.path(), &below)
+                    }
+                    Ok(_) => Ok(()),
+                    Err(error) => {
+                        let path = error.path().unwrap_or(root).display().to_string();
+                        self.fail(&path, &error.io_error().map_or_else(|| error.to_string(), ToString::to_string));
+                        Ok(())
+                    }
+                };
+                if read.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn fail(&self, origin: &str, why: &str) {
+        self.pipeline.counts.failed.fetch_add(1, Ordering::Relaxed);
+        self.pipeline.events.failed(origin, why);
+    }
+
+    /// Reads a file. `below` is its path below the folder.
+    fn read(&self, path: &Path, below: &Path) -> Result<(), Stopped> {
+        let origin = path.display().to_string();
+        let Some(name) = below.to_str() else {
+            self.fail(&origin, "its name isn't UTF-8");
+            return Ok(());
+        };
+        let content = match Format::of(name) {
+            Format::Tar { is_compressed } => {
+                let read = File::open(path).map(BufReader::new).map_err(|error| error.to_string());
+                let read = read.and_then(|file| match is_compressed {
+                    false => self.read_tar(file, &origin, name),
+                    true => self.read_tar(MultiGzDecoder::new(file), &origin, name),
+                });
+                return match read {
+                    Ok(read) => read,
+                    Err(why) => {
+                        self.fail(&origin, &why);
+                        Ok(())
+                    }
+                };
+            }
+            Format::Avro | Format::Fits => read_file(path),
+            Format::Other => Err("it is neither Avro, FITS nor a tar archive of them".to_owned()),
+        };
+        match content {
+            Ok(content) => self.send(origin, name.to_owned(), name, content),
+            Err(why) => {
+                self.fail(&origin, &why);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the files of a tar archive. The outer error says why the rest of it can't be read.
+    fn read_tar(&self, archive: impl Read, origin: &str, name: &str) -> Result<Result<(), Stopped>, String> {
+        let mut archive = tar::Archive::new(archive);
+        for entry in archive.entries().map_err(|error| error.to_string())? {
+            let mut entry = entry.map_err(|error| format!("the archive is damaged: {error}"))?;
+            if !entry.header().entry_type().is_file() {
+                continue;
+            }
+            let member = String::from_utf8(entry.path_bytes().into_owned());
+            let member = match member {
+                Ok(member) => member.trim_start_matches("./").to_owned(),
+                Err(error) => {
+                    self.fail(&format!("{origin}: {}", String::from_utf8_lossy(error.as_bytes())), "its name isn't UTF-8");
+                    continue;
+                }
+            };
+            let member_origin = format!("{origin}: {member}");
+            match Format::of(&member) {
+                Format::Avro | Format::Fits => {}
+                Format::Tar { .. } => {
+                    self.fail(&member_origin, "it is a tar archive in a tar archive");
+                    continue;
+                }
+                Format::Other => {
+                    self.fail(&member_origin, "it is neither Avro nor FITS");
+                    continue;
+                }
+            }
+            if entry.size() > FILE_MAX {
+                self.fail(&member_origin, TOO_LARGE);
+                continue;
+            }
+            let mut content = Vec::with_capacity(entry.size() as usize);
+            let size = entry.size();
+            let length = entry.read_to_end(&mut content).map_err(|error| format!("the archive is damaged: {error}"))?;
+            if length as u64 != size {
+                return Err("the archive ends early".to_owned());
+            }
+            if let Err(stopped) = self.send(member_origin, format!("{name}/{member}"), &member, content.into()) {
+                return Ok(Err(stopped));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Passes a file on. `letter` is its dead letter's key.
+    fn send(&self, origin: String, letter: String, path: &str, content: Bytes) -> Result<(), Stopped> {
+        let kind = match Format::of(path) {
+            Format::Avro => Kind::Alerts,
+            _ => Kind::File(self.key(path)),
+        };
+        let origin = Origin { metadata: vec![("file", origin.clone())], name: origin, key: letter };
+        self.sender.blocking_send(Found { origin, content, kind }).map_err(|_| Stopped)?;
+        if self.is_stopped.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
+    }
+
+    fn key(&self, path: &str) -> Result<String, String> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let key = self.settings.file_key.key(|wanted| if wanted == "name" { name.to_owned() } else { path.to_owned() });
+        key.map_err(|error| error.to_string())
+    }
+}
+
+const TOO_LARGE: &str = "it is larger than 256 MiB: copy such files with rclone or the AWS command line";
+
+fn read_file(path: &Path) -> Result<Bytes, String> {
+    let read = || -> io::Result<Result<Bytes, String>> {
+        let file = File::open(path)?;
+        if file.metadata()?.len() > FILE_MAX {
+            return Ok(Err(TOO_LARGE.to_owned()));
+        }
+        let mut content = Vec::new();
+        file.take(FILE_MAX + 1).read_to_end(&mut content)?;
+        Ok(if content.len() as u64 > FILE_MAX { Err(TOO_LARGE.to_owned()) } else { Ok(content.into()) })
+    };
+    read().map_err(|error| error.to_string())?
+}

@@ -1,0 +1,419 @@
+//! Alerts from Kafka.
+//!
+//! A message's offset is stored for the next commit once all of it is in the bucket, and all
+//! messages before it. So after a crash at either side, messages are delivered again, but none is
+//! skipped; and what is delivered again is found in the bucket and not stored twice.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::offsets::Offsets;
+use crate::pipeline::{Events, IngestError, Origin, Pipeline};
+
+/// How to reach the brokers, and what to read.
+#[derive(Debug, Clone)]
+pub struct KafkaSettings {
+    /// Names and values of librdkafka's configuration, such as `bootstrap.servers`.
+    pub properties: Vec<(String, String)>,
+    /// Topics; names that begin with `^` are regular expressions.
+    pub topics: Vec<String>,
+    /// Maximum bytes of messages that are being stored.
+    pub buffer_bytes: usize,
+    /// Whether to end once everything is stored that the topics had at the beginning.
+    pub until_end: bool,
+}
+
+/// Properties that the command depends on.
+const FIXED: [(&str, &str); 3] = [("enable.auto.commit", "true"), ("enable.auto.offset.store", "false"), ("enable.partition.eof", "true")];
+/// Properties with better defaults than librdkafka's.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("auto.offset.reset", "earliest"),
+    ("check.crcs", "true"),
+    ("client.id", "fulgurite"),
+    // A full queue otherwise pauses its partition for a second.
+    ("fetch.queue.backoff.ms", "10"),
+    ("queued.max.messages.kbytes", "16384"),
+];
+/// Timeout for questions to the brokers.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often positions are compared with ends.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+
+type Position = (String, i32);
+
+/// A consumer, in its group.
+pub struct KafkaSource {
+    consumer: Arc<StreamConsumer<Context>>,
+    settings: KafkaSettings,
+}
+
+impl std::fmt::Debug for KafkaSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaSource").field("topics", &self.settings.topics).finish_non_exhaustive()
+    }
+}
+
+/// What librdkafka tells.
+struct Context {
+    events: Arc<dyn Events>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    offsets: Offsets,
+    assigned: BTreeSet<Position>,
+    /// Partitions that were assigned, and not looked at since.
+    fresh: Vec<Position>,
+    has_assignment: bool,
+    refused: Option<String>,
+}
+
+impl Context {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!("{level:?} {facility}: {message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed) => {
+                self.state().refused.get_or_insert_with(|| format!("Kafka: {reason}"));
+            }
+            _ => self.events.waiting(&format!("Kafka: {reason}")),
+        }
+    }
+}
+
+impl ConsumerContext for Context {
+    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Revoke(list) = rebalance {
+            let mut state = self.state();
+            for element in list.elements() {
+                state.offsets.forget(element.topic(), element.partition());
+                state.assigned.remove(&(element.topic().to_owned(), element.partition()));
+            }
+        }
+    }
+
+    fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(list) => {
+                let mut state = self.state();
+                state.has_assignment = true;
+                for element in list.elements() {
+                    state.offsets.forget(element.topic(), element.partition());
+                    state.assigned.insert((element.topic().to_owned(), element.partition()));
+                    state.fresh.push((element.topic().to_owned(), element.partition()));
+                }
+            }
+            Rebalance::Revoke(_) => {}
+            Rebalance::Error(error) => self.events.waiting(&format!("Kafka: {error}")),
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
+        match result {
+            // With nothing new to commit, and after a rebalance: the messages come again.
+            Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
+            Err(error) => tracing::debug!("commit: {error}"),
+        }
+    }
+}
+
+impl KafkaSettings {
+    /// Checks the properties.
+    ///
+    /// # Errors
+    /// Which property is wrong or can't be set.
+    pub fn check(&self) -> Result<(), String> {
+        self.config()?.create_native_config().map(drop).map_err(|error| match error {
+            KafkaError::ClientConfig(_, why, name, _) => format!("`{name}`: {why}"),
+            error => error.to_string(),
+        })
+    }
+
+    fn config(&self) -> Result<ClientConfig, String> {
+        let mut config = ClientConfig::new();
+        config.set_log_level(RDKafkaLogLevel::Warning);
+        for (name, value) in DEFAULTS {
+            config.set(name, value);
+        }
+        for (name, value) in &self.properties {
+            if FIXED.iter().any(|(fixed, _)| fixed == name) {
+                return Err(format!("`{name}` can't be set: a message is committed after it is stored"));
+            }
+            config.set(name, value);
+        }
+        for (name, value) in FIXED {
+            config.set(name, value);
+        }
+        for (name, purpose) in [("bootstrap.servers", "brokers"), ("group.id", "consumer group")] {
+            if config.get(name).is_none_or(str::is_empty) {
+                return Err(format!("no {purpose}: `{name}` is not set"));
+            }
+        }
+        Ok(config)
+    }
+}
+
+impl KafkaSource {
+    /// Joins the group. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn new(settings: KafkaSettings, events: Arc<dyn Events>) -> Result<Self, String> {
+        let context = Context { events, state: Mutex::default() };
+        let consumer: StreamConsumer<Context> = settings.config()?.create_with_context(context).map_err(|error| error.to_string())?;
+        let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
+        consumer.subscribe(&topics).map_err(|error| error.to_string())?;
+        Ok(Self { consumer: Arc::new(consumer), settings })
+    }
+
+    /// Stores messages until `stop`, or the end if that was asked for. What is being stored then is
+    /// completed and committed first.
+    ///
+    /// # Errors
+    /// [`IngestError`] if nothing can be stored or read.
+    pub async fn run(self, pipeline: &Arc<Pipeline>, stop: &Notify) -> Result<(), IngestError> {
+        let mut flight = Flight { tasks: JoinSet::new(), bytes: 0 };
+        let mut ends = Ends::default();
+        let mut check = tokio::time::interval(CHECK_EVERY);
+        let context = Arc::clone(self.consumer.context());
+        let received = loop {
+            tokio::select! {
+                biased;
+                () = stop.notified() => break Ok(()),
+                Some(done) = flight.tasks.join_next(), if !flight.tasks.is_empty() => {
+                    if let Err(error) = self.finish(&mut flight, done) {
+                        break Err(error);
+                    }
+                }
+                _ = check.tick() => {
+                    if let Some(why) = context.state().refused.take() {
+                        break Err(IngestError::Refused(why));
+                    }
+                    let fresh = std::mem::take(&mut context.state().fresh);
+                    if !fresh.is_empty() {
+                        ends.look_at(fresh, &self.consumer, pipeline).await?;
+                    }
+                    if self.settings.until_end && self.has_ended(&ends) {
+                        break Ok(());
+                    }
+                }
+                message = self.consumer.recv(), if flight.bytes < self.settings.buffer_bytes => match message {
+                    Ok(message) => flight.begin(&message, pipeline, &context),
+                    Err(KafkaError::PartitionEOF(partition)) => drop(ends.reached.insert(partition)),
+                    Err(error) => if let Some(error) = self.problem(&error, &context) {
+                        break Err(error);
+                    },
+                }
+            }
+        };
+        // Attempts that failed so far end; others are completed.
+        pipeline.sink.stop();
+        let mut result = received;
+        while let Some(done) = flight.tasks.join_next().await {
+            match self.finish(&mut flight, done) {
+                Err(IngestError::Stopped) | Ok(()) => {}
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        let consumer = Arc::clone(&self.consumer);
+        let committed = tokio::task::spawn_blocking(move || consumer.commit_consumer_state(CommitMode::Sync)).await;
+        match committed {
+            Ok(Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset))) => {}
+            Ok(Err(error)) => {
+                let why = format!("the offsets were not committed ({error}); what is stored will be delivered again, and not stored twice");
+                pipeline.events.failed("Kafka", &why);
+            }
+            Err(error) => tracing::debug!("commit: {error}"),
+        }
+        result
+    }
+
+    /// A task ended.
+    fn finish(&self, flight: &mut Flight, done: Result<Done, tokio::task::JoinError>) -> Result<(), IngestError> {
+        let done = done.map_err(|error| IngestError::Refused(error.to_string()))?;
+        flight.bytes -= done.bytes;
+        done.result?;
+        let next = self.consumer.context().state().offsets.end(&done.topic, done.partition, done.offset);
+        if let Some(next) = next {
+            let mut list = TopicPartitionList::new();
+            let listed = list.add_partition_offset(&done.topic, done.partition, Offset::Offset(next));
+            // The partition may have been taken away meanwhile.
+            if let Err(error) = listed.and_then(|()| self.consumer.store_offsets(&list)) {
+                tracing::debug!("{} {}: {error}", done.topic, done.partition);
+            }
+        }
+        Ok(())
+    }
+
+    /// What to do about an error of the consumer: `None` to go on.
+    fn problem(&self, error: &KafkaError, context: &Context) -> Option<IngestError> {
+        let refused = |why: String| Some(IngestError::Refused(format!("Kafka: {why}")));
+        match error.rdkafka_error_code() {
+            Some(
+                code @ (RDKafkaErrorCode::TopicAuthorizationFailed
+                | RDKafkaErrorCode::GroupAuthorizationFailed
+                | RDKafkaErrorCode::Authentication
+                | RDKafkaErrorCode::SaslAuthenticationFailed
+                | RDKafkaErrorCode::Fatal),
+            ) => refused(code.to_string()),
+            // The broker sends what its disk has, and the partition can't go on. The error doesn't
+            // say which partition.
+            Some(RDKafkaErrorCode::BadMessage) => refused(
+                "the checksum of a message is wrong, so the broker's disk may be damaged; `--set check.crcs=false` reads such messages"
+                    .to_owned(),
+            ),
+            Some(code @ (RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) if self.settings.until_end => {
+                refused(format!("{code} ({})", self.settings.topics.join(", ")))
+            }
+            _ => {
+                context.events.waiting(&format!("Kafka: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Whether all that the partitions had is received and stored.
+    fn has_ended(&self, ends: &Ends) -> bool {
+        let state = self.consumer.context().state();
+        if !state.has_assignment || !state.fresh.is_empty() || state.offsets.unfinished() > 0 {
+            return false;
+        }
+        let assigned: Vec<Position> = state.assigned.iter().cloned().collect();
+        drop(state);
+        let Ok(positions) = self.consumer.position() else { return false };
+        assigned.iter().all(|(topic, partition)| {
+            let Some(end) = ends.of.get(&(topic.clone(), *partition)) else { return false };
+            let position = positions.find_partition(topic, *partition).map(|element| element.offset());
+            let next = match position {
+                Some(Offset::Offset(next)) => next,
+                _ => end.begin,
+            };
+            // Markers of transactions take offsets, but no message has them. The event doesn't
+            // name the topic.
+            let is_unique = assigned.iter().filter(|(_, other)| other == partition).count() == 1;
+            next >= end.end || is_unique && ends.reached.contains(partition)
+        })
+    }
+}
+
+/// Where partitions end.
+#[derive(Default)]
+struct Ends {
+    of: HashMap<Position, End>,
+    /// Numbers of partitions of which everything was received.
+    reached: BTreeSet<i32>,
+}
+
+struct End {
+    begin: i64,
+    end: i64,
+}
+
+impl Ends {
+    /// Asks for the ends of partitions, and whether messages were deleted before they were read.
+    async fn look_at(
+        &mut self,
+        partitions: Vec<Position>,
+        consumer: &Arc<StreamConsumer<Context>>,
+        pipeline: &Pipeline,
+    ) -> Result<(), IngestError> {
+        let asked = Arc::clone(consumer);
+        let found = tokio::task::spawn_blocking(move || {
+            let mut list = TopicPartitionList::new();
+            for (topic, partition) in &partitions {
+                list.add_partition(topic, *partition);
+            }
+            let committed = asked.committed_offsets(list, TIMEOUT);
+            let mut found = Vec::new();
+            for (topic, partition) in partitions {
+                let marks = asked.fetch_watermarks(&topic, partition, TIMEOUT);
+                let committed = committed.as_ref().ok().and_then(|list| list.find_partition(&topic, partition));
+                let committed = match committed.map(|element| element.offset()) {
+                    Some(Offset::Offset(offset)) => Some(offset),
+                    _ => None,
+                };
+                found.push(((topic, partition), marks, committed));
+            }
+            found
+        });
+        for (position, marks, committed) in found.await.map_err(|error| IngestError::Refused(error.to_string()))? {
+            match marks {
+                Ok((low, high)) => {
+                    if let Some(committed) = committed.filter(|&committed| committed < low) {
+                        let gone = low - committed;
+                        let why = format!("{gone} messages from offset {committed} on were deleted by the broker before they were read");
+                        pipeline.events.failed(&format!("{} {}", position.0, position.1), &why);
+                        pipeline.counts.failed.fetch_add(gone.unsigned_abs(), std::sync::atomic::Ordering::Relaxed);
+                    }
+                    self.of.insert(position, End { begin: committed.unwrap_or(low).max(low), end: high });
+                }
+                Err(error) => {
+                    pipeline.events.waiting(&format!("Kafka: {error}"));
+                    consumer.context().state().fresh.push(position);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Messages that are being stored.
+struct Flight {
+    tasks: JoinSet<Done>,
+    bytes: usize,
+}
+
+/// A message that was stored, or not.
+struct Done {
+    topic: String,
+    partition: i32,
+    offset: i64,
+    bytes: usize,
+    result: Result<(), IngestError>,
+}
+
+impl Flight {
+    fn begin(&mut self, message: &BorrowedMessage<'_>, pipeline: &Arc<Pipeline>, context: &Context) {
+        let (topic, partition, offset) = (message.topic().to_owned(), message.partition(), message.offset());
+        context.state().offsets.begin(&topic, partition, offset);
+        let packet = Bytes::copy_from_slice(message.payload().unwrap_or_default());
+        // Messages of a few bytes take memory, too.
+        let bytes = packet.len() + 1024;
+        self.bytes += bytes;
+        let pipeline = Arc::clone(pipeline);
+        let origin = Origin {
+            name: format!("{topic} {partition} {offset}"),
+            key: format!("{topic}/{partition}/{offset}"),
+            metadata: vec![
+                ("topic", topic.clone()),
+                ("partition", partition.to_string()),
+                ("offset", offset.to_string()),
+                ("timestamp", message.timestamp().to_millis().unwrap_or_default().to_string()),
+            ],
+        };
+        self.tasks.spawn(async move {
+            let result = pipeline.store_packet(&packet, &origin).await;
+            Done { topic, partition, offset, bytes, result }
+        });
+    }
+}

@@ -1,0 +1,34 @@
+//! Puts alerts from Kafka, and files from folders, into a bucket.
+//!
+//! ```text
+//! kafka ---.              alert: packet -> objects            sink: one put each, compared
+//!           >-- pipeline --> avro, pattern, registry --------->  with what is there
+//! folder --'                   '-- unreadable -> dead letter
+//! ```
+//!
+//! A packet counts as stored once all its objects are acknowledged, or its dead letter is. Keys
+//! come from the alerts themselves, and a put never replaces an object: an alert that is delivered
+//! several times is stored once.
+
+#![forbid(unsafe_code)]
+
+mod alert;
+pub mod avro;
+mod folder;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "kafka")]
+mod offsets;
+mod pattern;
+mod pipeline;
+mod registry;
+mod sink;
+
+pub use alert::{Alerts, Recipe, RecipeError, Schemas};
+pub use folder::{FolderSettings, FolderSource};
+#[cfg(feature = "kafka")]
+pub use kafka::{KafkaSettings, KafkaSource};
+pub use pattern::{Pattern, PatternError};
+pub use pipeline::{Counts, Events, IngestError, Pipeline};
+pub use registry::Registry;
+pub use sink::Sink;

@@ -1,0 +1,256 @@
+//! Puts objects into the bucket, each once.
+//!
+//! A put carries `If-None-Match: *`, so it never replaces an object. If there is one already, its
+//! content is compared: the same content means that an earlier delivery stored it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64_simd::STANDARD;
+use bytes::Bytes;
+use fulgurite_client::{CLOSED, Failure, Refusal, Server, failure_of, next_frame, read_refusal};
+use fulgurite_digest::Md5;
+use http::header::{CONTENT_LENGTH, ETAG};
+use http::{Method, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::alert::Object;
+use crate::pipeline::Events;
+
+/// Timeout of a request.
+const SILENCE: Duration = Duration::from_secs(300);
+/// Pause before the second attempt; it doubles with each.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Maximum pause.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of a path that aren't escaped.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// What became of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// The server acknowledged it.
+    Now,
+    /// It was there, with the same content.
+    Earlier,
+}
+
+/// Why an object wasn't stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SinkError {
+    /// This object can't be stored.
+    #[error("{0}")]
+    Object(String),
+    /// No object can be stored.
+    #[error("{0}")]
+    Refused(String),
+    /// The command was stopped.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// The bucket.
+pub struct Sink {
+    server: Server,
+    connections: Semaphore,
+    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    events: Arc<dyn Events>,
+    stop: AtomicBool,
+}
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sink").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Sink {
+    /// A bucket at a server, reached over at most this number of connections.
+    #[must_use]
+    pub fn new(server: Server, connections: usize, events: Arc<dyn Events>) -> Self {
+        Self { server, connections: Semaphore::new(connections), idle: Mutex::default(), events, stop: AtomicBool::new(false) }
+    }
+
+    /// The bucket's name.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        self.server.bucket()
+    }
+
+    /// Ends attempts that failed so far.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Checks that the bucket exists.
+    ///
+    /// # Errors
+    /// Why it can't be used.
+    pub async fn check(&self) -> Result<(), String> {
+        let path = format!("/{}", self.server.bucket());
+        match self.exchange(&Method::HEAD, &path, &[], Bytes::new()).await {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(match response.status() {
+                StatusCode::NOT_FOUND => format!("there is no bucket `{}`", self.server.bucket()),
+                StatusCode::FORBIDDEN => format!("access to the bucket `{}` is denied", self.server.bucket()),
+                status => format!("the bucket `{}`: {status}", self.server.bucket()),
+            }),
+            Err(error) => Err(format!("{}: {error}", self.server.endpoint())),
+        }
+    }
+
+    /// Stores an object. Waits as long as the server can't be reached or can't store anything now.
+    ///
+    /// # Errors
+    /// [`SinkError`] if trying again wouldn't help, or the command was stopped.
+    pub async fn store(&self, object: &Object) -> Result<Stored, SinkError> {
+        let mut attempt = 0;
+        loop {
+            let failure = match self.put(object).await {
+                Ok(stored) => return Ok(stored),
+                Err(Trouble::Object(why)) => return Err(SinkError::Object(why)),
+                Err(Trouble::Refused(why)) => return Err(SinkError::Refused(why)),
+                Err(Trouble::Transient(why)) => why,
+            };
+            // A connection that the server closed while it was idle says nothing about the server.
+            if attempt > 0 || failure != CLOSED {
+                self.pause(attempt, &failure).await?;
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Waits before another attempt, the longer the more there were.
+    ///
+    /// # Errors
+    /// [`SinkError::Stopped`] if the command was stopped.
+    pub async fn pause(&self, attempts: u32, why: &str) -> Result<(), SinkError> {
+        let until = Instant::now() + PAUSE.saturating_mul(1 << attempts.min(16)).min(PAUSE_MAX);
+        if attempts > 0 {
+            self.events.waiting(why);
+        }
+        while Instant::now() < until {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(SinkError::Stopped);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    async fn put(&self, object: &Object) -> Result<Stored, Trouble> {
+        let path = format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&object.key, PATH));
+        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &object.content) as u32;
+        let sum = STANDARD.encode_to_string(sum.to_be_bytes());
+        let names: Vec<String> = object.metadata.iter().map(|(name, _)| format!("x-amz-meta-{name}")).collect();
+        let mut headers = vec![("if-none-match", "*"), ("x-amz-checksum-crc32c", sum.as_str())];
+        headers.extend(names.iter().zip(&object.metadata).map(|(name, (_, value))| (name.as_str(), value.as_str())));
+        let response = self.exchange(&Method::PUT, &path, &headers, object.content.clone()).await.map_err(Trouble::Transient)?;
+        match response.status() {
+            StatusCode::OK => Ok(Stored::Now),
+            StatusCode::PRECONDITION_FAILED => self.compare(&path, object).await,
+            status => Err(Trouble::of(&object.key, read_refusal(status, response.into_body()).await)),
+        }
+    }
+
+    /// Compares the object that is there with this one.
+    async fn compare(&self, path: &str, object: &Object) -> Result<Stored, Trouble> {
+        let conflict = || Trouble::Object(format!("the bucket has another content as `{}`", object.key));
+        let response = self.exchange(&Method::HEAD, path, &[], Bytes::new()).await.map_err(Trouble::Transient)?;
+        match response.status() {
+            StatusCode::OK => {}
+            // It was removed in between.
+            StatusCode::NOT_FOUND => return Err(Trouble::Transient(CLOSED.to_owned())),
+            status => return Err(Trouble::of(&object.key, Refusal { status, code: None, message: None })),
+        }
+        let text = |name| response.headers().get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        let length = text(CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        if length.is_some_and(|length| length != object.content.len() as u64) {
+            return Err(conflict());
+        }
+        if text(ETAG).is_some_and(|etag| etag.trim_matches('"') == md5(&object.content)) {
+            return Ok(Stored::Earlier);
+        }
+        // Its ETag may be no MD5: it was uploaded in parts, or the server encrypts.
+        let response = self.exchange(&Method::GET, path, &[], Bytes::new()).await.map_err(Trouble::Transient)?;
+        if response.status() != StatusCode::OK {
+            let refusal = read_refusal(response.status(), response.into_body()).await;
+            return Err(match refusal.status.is_server_error() {
+                true => Trouble::of(&object.key, refusal),
+                false => Trouble::Object(format!("the bucket has an object `{}` that can't be compared: {refusal}", object.key)),
+            });
+        }
+        let mut body = response.into_body();
+        let mut rest = &object.content[..];
+        while let Some(frame) = next_frame(&mut body).await {
+            let frame = frame.map_err(Trouble::Transient)?;
+            let piece = frame.data_ref().map_or(&[][..], |data| data);
+            rest = rest.strip_prefix(piece).ok_or_else(conflict)?;
+        }
+        if rest.is_empty() { Ok(Stored::Earlier) } else { Err(conflict()) }
+    }
+
+    async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)], content: Bytes) -> Result<Response<Incoming>, Failure> {
+        let _permit = self.connections.acquire().await.map_err(|error| error.to_string())?;
+        let length = (*method == Method::PUT).then_some(content.len() as u64);
+        let request = self.server.request(method, path, headers, length, Full::new(content)).await?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut sender = match idle.filter(|sender| !sender.is_closed()) {
+            Some(sender) => sender,
+            None => {
+                let (sender, connection) = self.server.connect().await?;
+                tokio::spawn(connection);
+                sender
+            }
+        };
+        let exchange = async {
+            sender.ready().await.map_err(|error| failure_of(&error))?;
+            sender.send_request(request).await.map_err(|error| failure_of(&error))
+        };
+        let response = timeout(SILENCE, exchange).await.map_err(|_| "no response".to_owned())??;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Ok(response)
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Debug, PartialEq, Eq)]
+enum Trouble {
+    Object(String),
+    Refused(String),
+    Transient(String),
+}
+
+impl Trouble {
+    fn of(key: &str, refusal: Refusal) -> Self {
+        let why = match &refusal.message {
+            Some(message) => format!("{refusal}: {message}"),
+            None => refusal.to_string(),
+        };
+        let code = refusal.code.as_deref().unwrap_or_default();
+        let is_transient = refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED
+            || matches!(refusal.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::CONFLICT)
+            // The content was damaged on the way.
+            || matches!(code, "BadDigest" | "RequestTimeout" | "SlowDown");
+        if is_transient {
+            return Self::Transient(why);
+        }
+        match code {
+            "KeyTooLongError" | "InvalidURI" | "EntityTooLarge" | "InvalidObjectName" | "XMinioInvalidObjectName" => {
+                Self::Object(format!("the server refuses `{key}`: {why}"))
+            }
+            _ => Self::Refused(format!("the server refuses `{key}`: {why}")),
+        }
+    }
+}
+
+fn md5(content: &[u8]) -> String {
+    Md5::of(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}

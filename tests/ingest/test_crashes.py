@@ -1,0 +1,147 @@
+"""`fulgurite ingest kafka` while it, the broker and the server are killed: nothing is lost, nothing stored twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+import alerts
+from broker import Broker
+from conftest import INGEST_S, Bucket
+from serving import Own, wait_until
+from test_kafka import cutouts
+
+ALERTS = 600
+PARTITIONS = 4
+
+
+class Stream:
+    """Alerts that a survey sends meanwhile, each until the broker has it."""
+
+    def __init__(self, broker: Broker, topic: str):
+        self.made = [alerts.ztf(number, history=5) for number in range(ALERTS)]
+        self.failures: list[object] = []
+        # The broker is away for seconds at a time.
+        self._producer = Producer(broker.client() | {"acks": "all", "enable.idempotence": "true", "message.timeout.ms": str(INGEST_S * 1000)})
+        self._topic, self._go_on = topic, threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def _send(self) -> None:
+        for alert in self.made:
+            self._go_on.acquire()
+            told = lambda error, _: self.failures.append(error) if error else None
+            self._producer.produce(self._topic, alerts.container("ztf", alert), key=str(alert["candid"]), on_delivery=told)
+            self._producer.poll(0)
+        self.left = self._producer.flush(INGEST_S)
+
+    def release(self, count: int) -> None:
+        for _ in range(count):
+            self._go_on.release()
+
+    def end(self) -> None:
+        self.release(ALERTS)
+        self._thread.join(INGEST_S)
+        assert self.left == 0 and not self.failures
+
+
+class Running:
+    """Consumers of one group, of which one that was killed is started again."""
+
+    def __init__(self, bucket: Bucket, broker: Broker, topic: str, count: int):
+        where = ["--brokers", broker.address(), "--topic", topic, "--group", topic, "--connections", "8"]
+        quick = ["session.timeout.ms=2000", "heartbeat.interval.ms=300", "reconnect.backoff.max.ms=500", "auto.commit.interval.ms=100"]
+        self.arguments = ["kafka", *where, *(word for setting in quick for word in ("--set", setting))]
+        self.bucket = bucket
+        self.processes = [self._start() for _ in range(count)]
+
+    def _start(self) -> subprocess.Popen:
+        return subprocess.Popen(self.bucket.command(*self.arguments), env=self.bucket.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def kill(self, which: int) -> None:
+        assert self.processes[which].poll() is None, "a consumer ended by itself"
+        self.processes[which].kill()
+        self.processes[which].communicate()
+        self.processes[which] = self._start()
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            process.communicate(timeout=INGEST_S)
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def own_server(tmp_path) -> Iterator[Own]:
+    with Own(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.parametrize("kills", [8 if "FULGURITE_LONG" not in os.environ else 60])
+def test_kills_lose_and_double_nothing(own_broker: Broker, own_server: Own, kills: int):
+    chance = random.Random(20261128)
+    bucket = Bucket(own_server, "alerts")
+    own_broker.create_topic("ztf", PARTITIONS)
+    stream = Stream(own_broker, "ztf")
+    running = Running(bucket, own_broker, "ztf", 2)
+    try:
+        for number in range(kills):
+            stream.release(ALERTS // (kills + 1))
+            # In the midst of it: after some objects more than there were.
+            wanted = len(bucket.versions()) + chance.randint(1, 60)
+            wait_until("consumers store objects", lambda wanted=wanted: len(bucket.versions()) >= wanted)
+            match number % 4:
+                case 0 | 2:
+                    running.kill(chance.randrange(2))
+                case 1:
+                    own_broker.restart()
+                case 3:
+                    # A server that starts again has another port, so its consumers are told where.
+                    running.stop()
+                    own_server.kill()
+                    own_server.start()
+                    bucket.connect()
+                    running.processes = [running._start() for _ in range(2)]
+        stream.end()
+        running.stop()
+    finally:
+        running.end()
+    rest = bucket.kafka(own_broker, "ztf", group="ztf")
+    assert rest.status == 0, rest
+    assert bucket.contents() == cutouts(*stream.made)
+    assert bucket.dead_letters() == {}
+
+
+def test_a_server_that_is_away_is_waited_for(own_broker: Broker, own_server: Own):
+    """Nothing is committed that isn't stored, and nothing becomes a dead letter."""
+    bucket = Bucket(own_server, "alerts")
+    own_broker.create_topic("ztf")
+    made = [alerts.ztf(number) for number in range(20)]
+    producer = Producer(own_broker.client() | {"acks": "all"})
+    for alert in made:
+        producer.produce("ztf", alerts.container("ztf", alert))
+    assert producer.flush(INGEST_S) == 0
+    # It listens, and answers nothing.
+    own_server.process.send_signal(signal.SIGSTOP)
+    command = bucket.command("kafka", "--brokers", own_broker.address(), "--topic", "ztf", "--until-end")
+    with subprocess.Popen(command, env=bucket.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        own_server.process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=INGEST_S)
+    assert process.returncode == 0, (out, err)
+    assert json.loads(out.splitlines()[-1])["alerts"] == 20
+    assert bucket.contents() == cutouts(*made)

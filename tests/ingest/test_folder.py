@@ -1,0 +1,91 @@
+"""`fulgurite ingest folder`: alerts and FITS files, loose and in archives."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import alerts
+from conftest import Bucket, written
+from test_kafka import cutouts
+
+
+def tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, mode) as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def test_a_night_of_alerts_in_an_archive(bucket: Bucket, tmp_path):
+    """As ZTF publishes its nights: a compressed archive with a file for each alert."""
+    made = [alerts.ztf(number) for number in range(40)]
+    tar(tmp_path / "night.tar.gz", {f"./{alert['candid']}.avro": alerts.container("ztf", alert) for alert in made})
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 0, ended
+    assert bucket.contents() == cutouts(*made)
+    again = bucket.ingest("folder", str(tmp_path / "night.tar.gz"))
+    assert again.status == 0 and again.answer["stored"] == 0 and again.answer["already_stored"] == 120
+    assert bucket.contents() == cutouts(*made)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_a_file_with_many_alerts(bucket: Bucket, tmp_path, codec: str):
+    made = [alerts.ztf(number, history=2) for number in range(30)]
+    written(tmp_path / "many.avro", alerts.container("ztf", *made, codec=codec))
+    assert bucket.ingest("folder", str(tmp_path / "many.avro")).answer["alerts"] == 30
+    assert bucket.contents() == cutouts(*made)
+
+
+def test_fits_files_are_stored_as_they_are(bucket: Bucket, tmp_path):
+    image = alerts.fits(1, "x")
+    files = {"a/one.fits": image, "a/two.FITS.GZ": gzip.compress(image), "three.fit": b"", "a/b/four.fits.fz": image[:2880]}
+    for name, content in files.items():
+        written(tmp_path / "folder" / name, content)
+    tar(tmp_path / "folder/stack.tar", {"x/five.fits": image, "six.fts": image[:10]}, "w")
+    ended = bucket.ingest("folder", str(tmp_path / "folder"), "--file-key", "images/{path}")
+    assert ended.status == 0 and ended.answer["files"] == 6, ended
+    kept = files | {"x/five.fits": image, "six.fts": image[:10]}
+    assert bucket.contents() == {f"images/{name}": content for name, content in kept.items()}
+
+
+def test_what_can_not_be_read_is_named_and_stops_nothing(bucket: Bucket, tmp_path):
+    good = alerts.container("ztf", alerts.ztf(1))
+    written(tmp_path / "a.avro", good[:-20])
+    written(tmp_path / "b.avro", good)
+    written(tmp_path / "notes.txt", b"not for the bucket")
+    whole = tar(tmp_path / "c.tar.gz", {"d.avro": alerts.container("ztf", alerts.ztf(2)), "e.avro": alerts.container("ztf", alerts.ztf(3))})
+    whole.write_bytes(whole.read_bytes()[:-20_000])
+    tar(tmp_path / "f.tar", {"g.avro": b"Obj?", "h.txt": b"", "i.tar": b""}, "w")
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and ended.answer["dead_letters"] == 2 and ended.answer["failed"] == 4
+    for named in ("a.avro: the Avro file is damaged", "notes.txt: it is neither", "c.tar.gz: the archive", "f.tar: g.avro: ", "f.tar: h.txt: it is neither", "f.tar: i.tar: "):
+        assert f"{tmp_path}/{named}" in ended.text, named
+    assert bucket.contents() == cutouts(alerts.ztf(1), alerts.ztf(2))
+    letters = bucket.dead_letters()
+    assert letters["a.avro"][0] == good[:-20] and letters["f.tar/g.avro"][0] == b"Obj?"
+
+
+def test_arguments_that_are_wrong(bucket: Bucket, tmp_path):
+    for wrong, why in (([str(tmp_path / "absent")], "no such file"), ([str(tmp_path), "--file-key", "{candid}"], "expected {path} or {name}")):
+        ended = bucket.ingest("folder", *wrong)
+        assert ended.status == 2 and why in ended.text
+
+
+def test_nothing_is_stored_of_a_file_with_one_bad_alert(bucket: Bucket, tmp_path):
+    """Its cutouts would be there, and its packet be taken for stored."""
+    made = [alerts.ztf(1), alerts.ztf(2) | {"objectId": ""}]
+    written(tmp_path / "two.avro", alerts.container("ztf", *made))
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and "`objectId` is empty" in ended.text
+    assert bucket.contents() == {} and list(bucket.dead_letters()) == ["two.avro"]
+
+
