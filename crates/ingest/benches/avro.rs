@@ -9,8 +9,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
-use apache_avro::{from_avro_datum, to_avro_datum};
+use apache_avro::writer::datum::GenericDatumWriter;
 use fulgurite_ingest::avro::{Kind, Schema, Selection};
 use serde_json::json;
 
@@ -43,7 +44,9 @@ fn main() {
         ("prv_candidates".to_owned(), some(Value::Array((0..30).map(|_| candidate()).collect()))),
     ];
     alert.extend(CUTOUTS.iter().map(|&name| (name.to_owned(), stamp())));
-    let data = to_avro_datum(&peer, Value::Record(alert)).expect("it fits the schema");
+    let writer = GenericDatumWriter::builder(&peer).build().expect("the schema is complete");
+    let data = writer.write_value_to_vec(Value::Record(alert)).expect("it fits the schema");
+    let reader = GenericDatumReader::builder(&peer).build().expect("the schema is complete");
 
     let schema = Schema::parse(&json.to_string()).expect("valid");
     let keys = ["objectId", "candid"].map(|name| (name, Kind::Key));
@@ -52,7 +55,7 @@ fn main() {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.push(time_of(2000, || drop(black_box(selection.of(&schema, black_box(&data)).expect("intact")))));
-        theirs.push(time_of(200, || drop(black_box(from_avro_datum(&peer, &mut black_box(&data[..]), None).expect("intact")))));
+        theirs.push(time_of(200, || drop(black_box(reader.read_value(&mut black_box(&data[..])).expect("intact")))));
     }
     let (ours, theirs) = (median(ours), median(theirs));
     println!("selected fields  {:8.1} us", ours * 1e6);

@@ -96,6 +96,8 @@ impl ClientContext for Context {
             Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed) => {
                 self.state().refused.get_or_insert_with(|| format!("Kafka: {reason}"));
             }
+            // It is handled where messages are received.
+            Some(RDKafkaErrorCode::PartitionEOF) => {}
             _ => self.events.waiting(&format!("Kafka: {reason}")),
         }
     }

@@ -2,7 +2,8 @@
 //! whole values.
 
 use apache_avro::types::Value;
-use apache_avro::{Codec, Writer, to_avro_datum};
+use apache_avro::writer::datum::GenericDatumWriter;
+use apache_avro::{Codec, Writer};
 use fulgurite_chance::Xorshift;
 use fulgurite_ingest::avro::{Container, DecodeError, Field, Kind, Schema, Selection};
 use serde_json::{Value as Json, json};
@@ -150,7 +151,8 @@ fn selected_fields_are_those_of_the_peer() {
         let peer = apache_avro::Schema::parse(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
         let mut expected = Vec::new();
         let value = maker.value(&json, "", true, &mut expected);
-        let data = to_avro_datum(&peer, value).unwrap_or_else(|error| panic!("{json}: {error}"));
+        let writer = GenericDatumWriter::builder(&peer).build().expect("the schema is complete");
+        let data = writer.write_value_to_vec(value).unwrap_or_else(|error| panic!("{json}: {error}"));
 
         let schema = Schema::parse(&json.to_string()).unwrap_or_else(|error| panic!("{json}: {error}"));
         let paths = expected.iter().map(|(path, kind, _)| (path.as_str(), *kind));
@@ -183,10 +185,10 @@ fn containers_of_the_peer_are_read() {
     let json = json!({"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "bytes"}]});
     let peer = apache_avro::Schema::parse(&json).expect("valid");
     for codec in [Codec::Null, Codec::Deflate(apache_avro::DeflateSettings::default())] {
-        let mut writer = Writer::with_codec(&peer, Vec::new(), codec);
+        let mut writer = Writer::with_codec(&peer, Vec::new(), codec).expect("valid");
         for number in 0..2000 {
             let record = Value::Record(vec![("a".to_owned(), Value::Long(number)), ("b".to_owned(), Value::Bytes(vec![7; 40]))]);
-            writer.append(record).expect("it fits the schema");
+            writer.append_value(record).expect("it fits the schema");
         }
         let file = writer.into_inner().expect("a vector takes all");
         let container = Container::open(&file).expect("intact");

@@ -68,6 +68,7 @@ const STEPS: &[Step] = &[
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "gpu", what: "the tests on graphics processors, or on a software renderer", run: gpu::tests },
     Step { name: "postgres", what: "the tests of the audit's database on a PostgreSQL server", run: postgres::tests },
+    Step { name: "ingest", what: "python3 -m pytest tests/ingest: alerts from Apache Kafka, and from folders", run: ingest::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
     Step {
@@ -86,7 +87,6 @@ const STEPS: &[Step] = &[
         what: "python3 -m pytest tests/preservation: bags and OCFL, with programs of others",
         run: preservation::tests,
     },
-    Step { name: "ingest", what: "python3 -m pytest tests/ingest: alerts from Apache Kafka, and from folders", run: ingest::tests },
 ];
 
 /// The outcome of a step, with its counts.
