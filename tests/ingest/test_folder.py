@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import tarfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,48 @@ def test_nothing_is_stored_of_a_file_with_one_bad_alert(bucket: Bucket, tmp_path
     assert bucket.contents() == {} and list(bucket.dead_letters()) == ["two.avro"]
 
 
+
+
+def test_links_are_named(bucket: Bucket, tmp_path):
+    """What they lead to isn't stored, or is stored under its own name."""
+    written(tmp_path / "there/a.fits", b"1")
+    (tmp_path / "named").symlink_to(tmp_path / "here")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/file.fits").symlink_to(tmp_path / "there/a.fits")
+    (tmp_path / "here/folder").symlink_to(tmp_path / "there")
+    (tmp_path / "here/nothing.fits").symlink_to(tmp_path / "nowhere")
+    with tarfile.open(tmp_path / "here/links.tar", "w") as archive:
+        link = tarfile.TarInfo("b.avro")
+        link.type, link.linkname = tarfile.SYMTYPE, "a.avro"
+        archive.addfile(link)
+    ended = bucket.ingest("folder", str(tmp_path / "named"))
+    assert ended.status == 1 and ended.answer["failed"] == 3, ended
+    for name in ("folder: it is a link", "nothing.fits: it is a link", "links.tar: b.avro: it is a link"):
+        assert f"{tmp_path}/named/{name}" in ended.text, name
+    assert bucket.contents() == {"file.fits": b"1"}
+
+
+def test_a_file_that_grows_when_it_is_read_takes_little_memory(bucket: Bucket, tmp_path):
+    """A block of 300 MB in 300 kB."""
+    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = packed.compress(bytes(300_000_000)) + packed.flush()
+    length, count = bytearray(), len(data) << 1
+    while count >= 0x80:
+        length.append(count & 0x7F | 0x80)
+        count >>= 7
+    length.append(count)
+    head = alerts.container("ztf", codec="deflate")
+    sync = head[-16:]
+    for number in range(20):
+        written(tmp_path / f"{number}.avro", head + b"\x02" + bytes(length) + data + sync)
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and ended.answer["dead_letters"] == 20 and "can't be decompressed" in ended.text
+
+
+def test_a_key_that_is_too_long_stops_no_other(bucket: Bucket, tmp_path):
+    made = [alerts.ztf(1), alerts.ztf(2) | {"objectId": "x" * 1020}, alerts.ztf(3)]
+    for number, alert in enumerate(made):
+        written(tmp_path / f"{number}.avro", alerts.container("ztf", alert))
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and ended.answer["alerts"] == 2 and ended.answer["dead_letters"] == 1
+    assert bucket.contents() == cutouts(made[0], made[2])

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::avro::{Container, Field, Kind, Schema, Selection};
 use crate::pattern::Pattern;
@@ -79,12 +80,20 @@ const FIELD: &str = "field";
 const MAGIC: u8 = 0;
 /// Schemas kept. A topic has a few, over the years.
 const PLANS_MAX: usize = 1000;
+/// Maximum bytes of a packet after decompression.
+const EXPANDED_MAX: usize = 256 << 20;
+/// KiB of decompressed packets in memory, for two that are as large as they may be.
+const EXPANDED_KIB: u32 = 512 << 10;
 
 /// Reads packets.
 #[derive(Debug)]
 pub struct Alerts {
     schemas: Schemas,
     recipe: Recipe,
+    /// KiB that decompressed packets may take. A task holds the lock from
+    /// decompressing until it has its permits, so that at most one packet isn't counted.
+    expanded: Arc<Semaphore>,
+    expanding: tokio::sync::Mutex<()>,
     plans: Mutex<HashMap<Id, Arc<Result<Plan, String>>>>,
 }
 
@@ -108,7 +117,7 @@ struct Plan {
 }
 
 /// The objects of a packet.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Contents {
     /// The objects.
     pub objects: Vec<Object>,
@@ -116,6 +125,8 @@ pub struct Contents {
     pub alerts: u64,
     /// Number of cutouts that are null.
     pub absent: u64,
+    /// Counts the memory of decompressed blocks, until all is stored.
+    expanded: Option<OwnedSemaphorePermit>,
 }
 
 impl Recipe {
@@ -215,7 +226,8 @@ impl Alerts {
     /// Reads packets with these schemas by this recipe.
     #[must_use]
     pub fn new(schemas: Schemas, recipe: Recipe) -> Self {
-        Self { schemas, recipe, plans: Mutex::default() }
+        let expanded = Arc::new(Semaphore::new(EXPANDED_KIB as usize));
+        Self { schemas, recipe, expanded, expanding: tokio::sync::Mutex::default(), plans: Mutex::default() }
     }
 
     /// The objects of a packet.
@@ -225,7 +237,7 @@ impl Alerts {
     pub async fn read(&self, packet: &Bytes) -> Result<Contents, Unreadable> {
         let bad = |why: &str| Unreadable::Packet(why.to_owned());
         let (plan, data) = match &self.schemas {
-            Schemas::Embedded => return self.read_container(packet).map_err(Unreadable::Packet),
+            Schemas::Embedded => return self.read_container(packet).await.map_err(Unreadable::Packet),
             Schemas::File { schema, has_header } => {
                 let plan = self.plan(&Id::File).unwrap_or_else(|| self.learn(Id::File, Ok(schema.clone())));
                 (plan, if *has_header { split_header(packet).ok_or_else(|| bad(NO_HEADER))?.1 } else { packet.clone() })
@@ -259,7 +271,7 @@ impl Alerts {
     ///
     /// # Errors
     /// Why it can't be read. Nothing of such a file is stored.
-    pub fn read_container(&self, packet: &Bytes) -> Result<Contents, String> {
+    pub async fn read_container(&self, packet: &Bytes) -> Result<Contents, String> {
         let container = Container::open(packet).map_err(|error| error.to_string())?;
         let id = Id::Text(container.schema().to_owned());
         let plan = self.plan(&id).unwrap_or_else(|| {
@@ -267,9 +279,26 @@ impl Alerts {
             self.learn(id, schema.and_then(|schema| Schema::parse(schema).map_err(|error| error.to_string())))
         });
         let plan = plan.as_ref().as_ref().map_err(Clone::clone)?;
-        let blocks = container.blocks().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        let expanding = if container.is_compressed() { Some(self.expanding.lock().await) } else { None };
+        let mut blocks = Vec::new();
+        let mut expanded = 0;
+        for block in container.blocks() {
+            let (count, block) = block.map_err(|error| error.to_string())?;
+            if let Cow::Owned(block) = &block {
+                expanded += block.len();
+                if expanded > EXPANDED_MAX {
+                    return Err("its blocks are larger than 256 MiB after decompression".to_owned());
+                }
+            }
+            blocks.push((count, block));
+        }
         let is_single = blocks.iter().map(|(count, _)| *count).eq([1]);
         let mut contents = Contents::default();
+        if expanding.is_some() {
+            let permits = Arc::clone(&self.expanded).acquire_many_owned(expanded.div_ceil(1 << 10) as u32).await;
+            contents.expanded = Some(permits.expect("the semaphore is never closed"));
+        }
+        drop(expanding);
         for (count, block) in blocks {
             let block = match block {
                 Cow::Borrowed(part) => packet.slice_ref(part),

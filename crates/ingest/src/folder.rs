@@ -162,6 +162,11 @@ impl Reader {
                         let below = below.map_or_else(|| PathBuf::from(entry.file_name()), Path::to_path_buf);
                         self.read(entry.path(), &below)
                     }
+                    // The folder that was named may be a link.
+                    Ok(entry) if entry.path_is_symlink() && entry.depth() > 0 => {
+                        self.fail(&entry.path().display().to_string(), "it is a link to a folder, or to nothing");
+                        Ok(())
+                    }
                     Ok(_) => Ok(()),
                     Err(error) => {
                         let path = error.path().unwrap_or(root).display().to_string();
@@ -220,7 +225,8 @@ impl Reader {
         let mut archive = tar::Archive::new(archive);
         for entry in archive.entries().map_err(|error| error.to_string())? {
             let mut entry = entry.map_err(|error| format!("the archive is damaged: {error}"))?;
-            if !entry.header().entry_type().is_file() {
+            let kind = entry.header().entry_type();
+            if kind.is_dir() || kind.is_pax_global_extensions() {
                 continue;
             }
             let member = String::from_utf8(entry.path_bytes().into_owned());
@@ -232,6 +238,10 @@ impl Reader {
                 }
             };
             let member_origin = format!("{origin}: {member}");
+            if !kind.is_file() {
+                self.fail(&member_origin, "it is a link or a special file");
+                continue;
+            }
             match Format::of(&member) {
                 Format::Avro | Format::Fits => {}
                 Format::Tar { .. } => {

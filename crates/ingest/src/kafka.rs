@@ -201,7 +201,7 @@ impl KafkaSource {
         let received = loop {
             tokio::select! {
                 biased;
-                () = stop.notified() => break Ok(()),
+                () = stop.notified() => break if self.settings.until_end { Err(IngestError::Stopped) } else { Ok(()) },
                 Some(done) = flight.tasks.join_next(), if !flight.tasks.is_empty() => {
                     if let Err(error) = self.finish(&mut flight, done) {
                         break Err(error);

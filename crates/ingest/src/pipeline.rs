@@ -119,7 +119,7 @@ impl Pipeline {
 
     /// Stores all alerts of a container file, or else its dead letter.
     pub(crate) async fn store_container(&self, packet: &Bytes, origin: &Origin) -> Result<(), IngestError> {
-        self.store_contents(self.alerts.read_container(packet), packet, origin).await
+        self.store_contents(self.alerts.read_container(packet).await, packet, origin).await
     }
 
     /// Stores a file as it is, or else its dead letter.

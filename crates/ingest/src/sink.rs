@@ -242,12 +242,12 @@ impl Trouble {
         if is_transient {
             return Self::Transient(why);
         }
-        match code {
-            "KeyTooLongError" | "InvalidURI" | "EntityTooLarge" | "InvalidObjectName" | "XMinioInvalidObjectName" => {
-                Self::Object(format!("the server refuses `{key}`: {why}"))
-            }
-            _ => Self::Refused(format!("the server refuses `{key}`: {why}")),
-        }
+        // A request that is malformed for this key alone. If all requests are, the dead letter can't
+        // be stored either, and the command ends.
+        let is_of_object = matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::URI_TOO_LONG)
+            && !matches!(code, "AuthorizationHeaderMalformed" | "ExpiredToken" | "InvalidToken");
+        let why = format!("the server refuses `{key}`: {why}");
+        if is_of_object { Self::Object(why) } else { Self::Refused(why) }
     }
 }
 

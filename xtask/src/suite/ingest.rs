@@ -11,11 +11,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use super::clients::{Missing, empty, succeed};
+use super::clients::{Missing, empty};
+use super::program::works;
 use super::s3::{self, ReleaseBuild};
-use super::{Lack, Outcome, Session, cargo, debian, program, setup_error, target_directory};
+use super::{Lack, Outcome, Session, cargo, debian, maven, program, setup_error, target_directory};
 use crate::tally::Tally;
 
 const FOLDER: &str = "tests/ingest";
@@ -36,9 +36,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
         let target = target_directory(session)?;
         let folder = target.join("xtask-ingest");
         let python = s3::environment(session, &folder.join("venv"), REQUIREMENTS)?;
-        if !works("mvn", &["--version"]) && !debian::install(&["maven"]) {
-            return Err(Outcome::Skipped(Lack::Maven));
-        }
+        maven::find().map_err(Outcome::Skipped)?;
         broker(&session.root.join(POM), &folder).map_err(|why| setup_error(format!("can't download Kafka: {why}")))?;
         let build = ["build", "--workspace", "--all-features", "--locked", "--bin", "fulgurite"];
         match program::judge(cargo::cargo(session, &build)) {
@@ -64,22 +62,8 @@ fn broker(pom: &Path, folder: &Path) -> Result<(), Missing> {
     for made in [&jars, &apicurio] {
         empty(made)?;
     }
-    let maven = |arguments: &[&str], output: &Path| {
-        let mut maven = Command::new("mvn");
-        maven.args(["--quiet", "--batch-mode", "--file"]).arg(pom).args(arguments);
-        maven.arg(format!("-DoutputDirectory={}", output.display()));
-        // Else it leaves a folder beside its file.
-        maven.arg(format!("-DmarkersDirectory={}", output.join(".markers").display()));
-        succeed(maven)
-    };
-    maven(&["dependency:copy-dependencies", "-DincludeScope=runtime", "-DexcludeGroupIds=io.apicurio"], &jars)?;
-    maven(&["dependency:unpack-dependencies", "-DincludeGroupIds=io.apicurio"], &apicurio)?;
+    maven::fetch(pom, &["dependency:copy-dependencies", "-DincludeScope=runtime", "-DexcludeGroupIds=io.apicurio"], &jars)?;
+    maven::fetch(pom, &["dependency:unpack-dependencies", "-DincludeGroupIds=io.apicurio"], &apicurio)?;
     s3::note_made_for(&jars, &wanted);
     Ok(())
-}
-
-fn works(program: &str, arguments: &[&str]) -> bool {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }

@@ -20,10 +20,12 @@ mod audit;
 mod cargo;
 mod clients;
 mod dashboard;
+mod data;
 mod debian;
 mod deny;
 mod gpu;
 mod ingest;
+mod maven;
 mod npm;
 mod postgres;
 mod preservation;
@@ -80,6 +82,7 @@ const STEPS: &[Step] = &[
     Step { name: "s3", what: "python3 -m pytest tests/s3", run: s3::tests },
     Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients together with an honest one", run: attacks::tests },
     Step { name: "clients", what: "python3 -m pytest tests/clients: common S3 clients", run: clients::tests },
+    Step { name: "data", what: "python3 -m pytest tests/data: Spark, DistCp, DuckDB, pyarrow, pandas, xarray, astropy", run: data::tests },
     Step { name: "dashboard", what: "python3 -m pytest tests/dashboard: in Chromium, and the types of its scripts", run: dashboard::tests },
     Step { name: "audit", what: "python3 -m pytest tests/audit: places of an audit at real servers", run: audit::tests },
     Step {
@@ -152,7 +155,7 @@ impl fmt::Display for Lack {
             Self::VulkanDriver { package } => write!(f, "no Vulkan driver, and apt can't install the package {package}"),
             Self::Postgres { package } => write!(f, "no PostgreSQL server, and apt can't install the package {package}"),
             Self::Headers => write!(f, "no OpenSSL headers, make or pkg-config, and apt can't install libssl-dev, make and pkg-config"),
-            Self::Maven => write!(f, "no Maven, and apt can't install the package maven"),
+            Self::Maven => write!(f, "no Maven or Java compiler, and apt can't install maven and default-jdk-headless"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
             Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }

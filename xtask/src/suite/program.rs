@@ -18,6 +18,13 @@ pub(super) fn is_on_path(name: &str) -> bool {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(name).is_file())
 }
 
+/// True if a program can be started and succeeds. Its output is discarded.
+pub(super) fn works(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// Runs the program and judges it by its exit status.
 pub(super) fn judge(mut command: Command) -> Outcome {
     match command.status() {

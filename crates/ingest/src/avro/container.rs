@@ -7,7 +7,7 @@ use super::DecodeError;
 /// What a container file begins with.
 const MAGIC: &[u8] = b"Obj\x01";
 /// Maximum size of a block after decompression.
-const BLOCK_MAX: usize = 1 << 30;
+const BLOCK_MAX: usize = 256 << 20;
 
 /// A container file, in memory.
 #[derive(Debug)]
@@ -92,6 +92,12 @@ impl<'a> Container<'a> {
     #[must_use]
     pub fn schema(&self) -> &'a [u8] {
         self.schema
+    }
+
+    /// Whether its blocks are compressed.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.codec != Codec::Null
     }
 
     /// The blocks: how many values each has, and their bytes.
