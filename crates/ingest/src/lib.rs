@@ -24,11 +24,11 @@ mod pipeline;
 mod registry;
 mod sink;
 
-pub use alert::{Alerts, Recipe, RecipeError, Schemas};
+pub use alert::{Alerts, Contents, Object, Recipe, RecipeError, Schemas, Unreadable};
 pub use folder::{FolderSettings, FolderSource};
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaSettings, KafkaSource};
-pub use pattern::{Pattern, PatternError};
+pub use pattern::{KeyError, Pattern, PatternError};
 pub use pipeline::{Counts, Events, IngestError, Pipeline};
-pub use registry::Registry;
-pub use sink::Sink;
+pub use registry::{Registry, RegistryError};
+pub use sink::{Sink, SinkError, Stored};

@@ -242,7 +242,7 @@ impl Trouble {
         if is_transient {
             return Self::Transient(why);
         }
-        // A request that is malformed for this key alone. If all requests are, the dead letter can't
+        // The request is malformed for this key alone. If all requests are, the dead letter can't
         // be stored either, and the command ends.
         let is_of_object = matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::URI_TOO_LONG)
             && !matches!(code, "AuthorizationHeaderMalformed" | "ExpiredToken" | "InvalidToken");

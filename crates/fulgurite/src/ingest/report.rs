@@ -12,8 +12,10 @@ use serde_json::json;
 
 use crate::{Outcome, Session, diagnostics, text};
 
-/// How often a reason for waiting is printed.
+/// How often the same reason for waiting is printed.
 const WAITING_EVERY: Duration = Duration::from_secs(30);
+/// How often any reason is printed.
+const ANY_EVERY: Duration = Duration::from_secs(1);
 /// How often progress is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
@@ -74,7 +76,7 @@ impl Drop for Showing {
 impl Events for Reporter {
     fn waiting(&self, why: &str) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = waiting.as_ref().is_none_or(|(at, what)| what != why || at.elapsed() >= WAITING_EVERY);
+        let is_due = waiting.as_ref().is_none_or(|(at, what)| at.elapsed() >= if what == why { WAITING_EVERY } else { ANY_EVERY });
         if is_due {
             *waiting = Some((Instant::now(), why.to_owned()));
             drop(waiting);
