@@ -252,3 +252,17 @@ def test_what_can_not_work_is_said_at_once(broker: Broker, bucket: Bucket, unuse
     bucket.name = "no-such-bucket"
     ended = bucket.kafka(broker, topic)
     assert ended.status == 1 and "no bucket `no-such-bucket`" in ended.text
+
+
+def test_a_server_that_denies_puts_ends_it_and_nothing_is_committed(broker: Broker, bucket: Bucket, unused):
+    topic, group = unused("ztf"), unused("group")
+    broker.create_topic(topic)
+    produce(broker, topic, alerts.container("ztf", alerts.ztf(1)))
+    denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket.name}/*"}
+    bucket.s3.put_bucket_policy(Bucket=bucket.name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [denied]}))
+    ended = bucket.kafka(broker, topic, group=group)
+    assert ended.status == 1 and "the server refuses" in ended.text and "AccessDenied" in ended.text
+    bucket.s3.delete_bucket_policy(Bucket=bucket.name)
+    assert bucket.contents() == {}
+    assert bucket.kafka(broker, topic, group=group).status == 0
+    assert bucket.contents() == cutouts(alerts.ztf(1))

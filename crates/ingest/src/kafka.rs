@@ -46,7 +46,7 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("queued.max.messages.kbytes", "16384"),
 ];
 /// Timeout for questions to the brokers.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often positions are compared with ends.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
@@ -76,6 +76,8 @@ struct State {
     assigned: BTreeSet<Position>,
     /// Partitions that were assigned, and not looked at since.
     fresh: Vec<Position>,
+    /// Numbers of partitions of which everything was received.
+    reached: BTreeSet<i32>,
     has_assignment: bool,
     refused: Option<String>,
 }
@@ -121,6 +123,7 @@ impl ConsumerContext for Context {
                 state.has_assignment = true;
                 for element in list.elements() {
                     state.offsets.forget(element.topic(), element.partition());
+                    state.reached.remove(&element.partition());
                     state.assigned.insert((element.topic().to_owned(), element.partition()));
                     state.fresh.push((element.topic().to_owned(), element.partition()));
                 }
@@ -201,7 +204,7 @@ impl KafkaSource {
         let received = loop {
             tokio::select! {
                 biased;
-                () = stop.notified() => break if self.settings.until_end { Err(IngestError::Stopped) } else { Ok(()) },
+                () = stop.notified() => break self.stopped(),
                 Some(done) = flight.tasks.join_next(), if !flight.tasks.is_empty() => {
                     if let Err(error) = self.finish(&mut flight, done) {
                         break Err(error);
@@ -213,7 +216,10 @@ impl KafkaSource {
                     }
                     let fresh = std::mem::take(&mut context.state().fresh);
                     if !fresh.is_empty() {
-                        ends.look_at(fresh, &self.consumer, pipeline).await?;
+                        tokio::select! {
+                            () = stop.notified() => break self.stopped(),
+                            looked = ends.look_at(fresh, &self.consumer, pipeline) => looked?,
+                        }
                     }
                     if self.settings.until_end && self.has_ended(&ends) {
                         break Ok(());
@@ -221,7 +227,7 @@ impl KafkaSource {
                 }
                 message = self.consumer.recv(), if flight.bytes < self.settings.buffer_bytes => match message {
                     Ok(message) => flight.begin(&message, pipeline, &context),
-                    Err(KafkaError::PartitionEOF(partition)) => drop(ends.reached.insert(partition)),
+                    Err(KafkaError::PartitionEOF(partition)) => drop(context.state().reached.insert(partition)),
                     Err(error) => if let Some(error) = self.problem(&error, &context) {
                         break Err(error);
                     },
@@ -243,11 +249,16 @@ impl KafkaSource {
             Ok(Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset))) => {}
             Ok(Err(error)) => {
                 let why = format!("the offsets were not committed ({error}); what is stored will be delivered again, and not stored twice");
-                pipeline.events.failed("Kafka", &why);
+                result = result.and(Err(IngestError::Refused(why)));
             }
             Err(error) => tracing::debug!("commit: {error}"),
         }
         result
+    }
+
+    /// What being stopped means: it is the only end, unless another was asked for.
+    fn stopped(&self) -> Result<(), IngestError> {
+        if self.settings.until_end { Err(IngestError::Stopped) } else { Ok(()) }
     }
 
     /// A task ended.
@@ -301,6 +312,7 @@ impl KafkaSource {
             return false;
         }
         let assigned: Vec<Position> = state.assigned.iter().cloned().collect();
+        let reached = state.reached.clone();
         drop(state);
         let Ok(positions) = self.consumer.position() else { return false };
         assigned.iter().all(|(topic, partition)| {
@@ -313,7 +325,7 @@ impl KafkaSource {
             // Markers of transactions take offsets, but no message has them. The event doesn't
             // name the topic.
             let is_unique = assigned.iter().filter(|(_, other)| other == partition).count() == 1;
-            next >= end.end || is_unique && ends.reached.contains(partition)
+            next >= end.end || is_unique && reached.contains(partition)
         })
     }
 }
@@ -322,8 +334,6 @@ impl KafkaSource {
 #[derive(Default)]
 struct Ends {
     of: HashMap<Position, End>,
-    /// Numbers of partitions of which everything was received.
-    reached: BTreeSet<i32>,
 }
 
 struct End {
@@ -347,8 +357,14 @@ impl Ends {
             }
             let committed = asked.committed_offsets(list, TIMEOUT);
             let mut found = Vec::new();
+            let mut failure = None;
             for (topic, partition) in partitions {
-                let marks = asked.fetch_watermarks(&topic, partition, TIMEOUT);
+                // Without an answer for one, there is none for the others either.
+                let marks = match &failure {
+                    Some(error) => Err(KafkaError::clone(error)),
+                    None => asked.fetch_watermarks(&topic, partition, TIMEOUT),
+                };
+                failure = failure.or_else(|| marks.as_ref().err().cloned());
                 let committed = committed.as_ref().ok().and_then(|list| list.find_partition(&topic, partition));
                 let committed = match committed.map(|element| element.offset()) {
                     Some(Offset::Offset(offset)) => Some(offset),
