@@ -21,8 +21,6 @@ def db(server):
         db.execute(f"LOAD '{extension}'")
         db.execute(f"""CREATE SECRET (TYPE s3, KEY_ID '{server.main.access_key}', SECRET '{server.main.secret_key}',
             REGION '{server.region}', ENDPOINT '{urlsplit(server.endpoint).netloc}', URL_STYLE 'path', USE_SSL false)""")
-        # An object that another client has replaced must not come from a cache.
-        db.execute("SET enable_external_file_cache = false")
         yield db
 
 
