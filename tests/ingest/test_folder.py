@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import os
 import tarfile
 import zlib
 from pathlib import Path
@@ -135,3 +136,40 @@ def test_a_key_that_is_too_long_stops_no_other(bucket: Bucket, tmp_path):
     ended = bucket.ingest("folder", str(tmp_path))
     assert ended.status == 1 and ended.answer["alerts"] == 2 and ended.answer["dead_letters"] == 1
     assert bucket.contents() == cutouts(made[0], made[2])
+
+
+def test_names_that_can_be_no_keys_stop_no_other(bucket: Bucket, tmp_path):
+    tar(tmp_path / "a.tar", {"one.fits": b"1", "../two.fits": b"2", "three.fits": b"3"}, "w")
+    written(tmp_path / "b\nc.fits", b"4")
+    written(tmp_path / " d  e .avro", b"5")
+    written(tmp_path / "z.fits", b"6")
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and ended.answer["dead_letters"] == 3, ended
+    assert bucket.contents() == {"one.fits": b"1", "three.fits": b"3", "z.fits": b"6"}
+    letters = bucket.dead_letters()
+    assert sorted(content for content, _ in letters.values()) == [b"2", b"4", b"5"] and " d  e .avro" in letters
+    assert "segment `.` or `..`" in " ".join(reason for _, reason in letters.values())
+
+
+def test_a_damaged_or_appended_archive_is_not_taken_for_whole(bucket: Bucket, tmp_path):
+    plain = tar(tmp_path / "plain", {"one.fits": b"M" * 5000}, "w").read_bytes()
+    (tmp_path / "plain").unlink()
+    stored = bytearray(gzip.compress(plain, 0))
+    stored[stored.find(b"M" * 50) + 100] ^= 1
+    written(tmp_path / "damaged.tar.gz", bytes(stored))
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and "damaged.tar.gz: " in ended.text, ended
+
+    (tmp_path / "damaged.tar.gz").unlink()
+    parts = [tar(tmp_path / name, {f"{name}.fits": b"M" * 5000}).read_bytes() for name in ("two", "three")]
+    for name in ("two", "three"):
+        (tmp_path / name).unlink()
+    written(tmp_path / "both.tgz", b"".join(parts))
+    assert bucket.ingest("folder", str(tmp_path)).answer["files"] == 2
+    assert {"two.fits", "three.fits"} <= set(bucket.contents())
+
+
+def test_what_is_no_file_is_named(bucket: Bucket, tmp_path):
+    os.mkfifo(tmp_path / "pipe.fits")
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 1 and "pipe.fits: it is neither a file nor a folder" in ended.text

@@ -266,3 +266,27 @@ def test_a_server_that_denies_puts_ends_it_and_nothing_is_committed(broker: Brok
     assert bucket.contents() == {}
     assert bucket.kafka(broker, topic, group=group).status == 0
     assert bucket.contents() == cutouts(alerts.ztf(1))
+
+
+def test_a_committed_offset_beyond_the_end_is_that_of_an_earlier_topic(broker: Broker, bucket: Bucket, unused):
+    topic, group = unused("ztf"), unused("group")
+    broker.create_topic(topic)
+    made = [alerts.ztf(number) for number in range(5)]
+    produce(broker, topic, *(alerts.container("ztf", alert) for alert in made))
+    consumer = Consumer(broker.client() | {"group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 100)], asynchronous=False)
+    consumer.close()
+    assert bucket.kafka(broker, topic, group=group).status == 0
+    assert bucket.contents() == cutouts(*made)
+
+
+def test_an_address_that_is_no_registry_loses_nothing(broker: Broker, bucket: Bucket, registry: StandIn, unused):
+    topic, group = unused("lsst"), unused("group")
+    broker.create_topic(topic)
+    number = registry.register(alerts.parsed("lsst"))
+    produce(broker, topic, alerts.confluent("lsst", alerts.lsst(1), number))
+    registry.failures = [404]
+    arguments = ["--registry", registry.url, "--key", "{diaSourceId}/{field}"]
+    refused = bucket.kafka(broker, topic, *arguments, group=group)
+    assert refused.status == 1 and "schema registry: 404" in refused.text and bucket.dead_letters() == {}
+    assert bucket.kafka(broker, topic, *arguments, group=group).answer["alerts"] == 1

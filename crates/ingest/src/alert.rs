@@ -80,6 +80,8 @@ const FIELD: &str = "field";
 const MAGIC: u8 = 0;
 /// Schemas kept. A topic has a few, over the years.
 const PLANS_MAX: usize = 1000;
+/// Maximum number of objects in a packet.
+const OBJECTS_MAX: usize = 500_000;
 /// Maximum bytes of a packet after decompression.
 const EXPANDED_MAX: usize = 256 << 20;
 /// KiB of decompressed packets in memory, for two that are as large as they may be.
@@ -309,6 +311,9 @@ impl Alerts {
             for _ in 0..count {
                 let length = plan.objects(&self.recipe, rest, &source, &mut contents)?;
                 rest = &rest[length..];
+                if contents.objects.len() > OBJECTS_MAX {
+                    return Err("it has more than 500,000 objects".to_owned());
+                }
             }
             if !rest.is_empty() {
                 return Err("a block has bytes after its last alert".to_owned());

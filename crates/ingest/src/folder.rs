@@ -167,6 +167,10 @@ impl Reader {
                         self.fail(&entry.path().display().to_string(), "it is a link to a folder, or to nothing");
                         Ok(())
                     }
+                    Ok(entry) if !entry.file_type().is_dir() && !entry.path_is_symlink() => {
+                        self.fail(&entry.path().display().to_string(), "it is neither a file nor a folder");
+                        Ok(())
+                    }
                     Ok(_) => Ok(()),
                     Err(error) => {
                         let path = error.path().unwrap_or(root).display().to_string();
@@ -223,6 +227,9 @@ impl Reader {
     /// Reads the files of a tar archive. The outer error says why the rest of it can't be read.
     fn read_tar(&self, archive: impl Read, origin: &str, name: &str) -> Result<Result<(), Stopped>, String> {
         let mut archive = tar::Archive::new(archive);
+        // Reads on after the end of an archive: to the checksum of what is compressed, and to an
+        // archive that was appended.
+        archive.set_ignore_zeros(true);
         for entry in archive.entries().map_err(|error| error.to_string())? {
             let mut entry = entry.map_err(|error| format!("the archive is damaged: {error}"))?;
             let kind = entry.header().entry_type();

@@ -76,6 +76,8 @@ struct State {
     assigned: BTreeSet<Position>,
     /// Partitions that were assigned, and not looked at since.
     fresh: Vec<Position>,
+    /// Partitions with missing offsets, and the first of them.
+    gaps: Vec<(Position, i64)>,
     /// Numbers of partitions of which everything was received.
     reached: BTreeSet<i32>,
     has_assignment: bool,
@@ -111,6 +113,7 @@ impl ConsumerContext for Context {
             let mut state = self.state();
             for element in list.elements() {
                 state.offsets.forget(element.topic(), element.partition());
+                state.reached.remove(&element.partition());
                 state.assigned.remove(&(element.topic().to_owned(), element.partition()));
             }
         }
@@ -221,6 +224,10 @@ impl KafkaSource {
                             looked = ends.look_at(fresh, &self.consumer, pipeline) => looked?,
                         }
                     }
+                    let gaps = std::mem::take(&mut context.state().gaps);
+                    if !gaps.is_empty() {
+                        look_at_gaps(gaps, &self.consumer, pipeline).await?;
+                    }
                     if self.settings.until_end && self.has_ended(&ends) {
                         break Ok(());
                     }
@@ -239,7 +246,7 @@ impl KafkaSource {
         let mut result = received;
         while let Some(done) = flight.tasks.join_next().await {
             match self.finish(&mut flight, done) {
-                Err(IngestError::Stopped) | Ok(()) => {}
+                Ok(()) => {}
                 Err(error) => result = result.and(Err(error)),
             }
         }
@@ -308,7 +315,7 @@ impl KafkaSource {
     /// Whether all that the partitions had is received and stored.
     fn has_ended(&self, ends: &Ends) -> bool {
         let state = self.consumer.context().state();
-        if !state.has_assignment || !state.fresh.is_empty() || state.offsets.unfinished() > 0 {
+        if !state.has_assignment || !state.fresh.is_empty() || !state.gaps.is_empty() || state.offsets.unfinished() > 0 {
             return false;
         }
         let assigned: Vec<Position> = state.assigned.iter().cloned().collect();
@@ -378,12 +385,12 @@ impl Ends {
             match marks {
                 Ok((low, high)) => {
                     if let Some(committed) = committed.filter(|&committed| committed < low) {
-                        let gone = low - committed;
-                        let why = format!("{gone} messages from offset {committed} on were deleted by the broker before they were read");
-                        pipeline.events.failed(&format!("{} {}", position.0, position.1), &why);
-                        pipeline.counts.failed.fetch_add(gone.unsigned_abs(), std::sync::atomic::Ordering::Relaxed);
+                        report_deleted(&position, committed, low, pipeline);
                     }
-                    self.of.insert(position, End { begin: committed.unwrap_or(low).max(low), end: high });
+                    // An offset beyond the end is that of an earlier topic of this name: librdkafka
+                    // starts over.
+                    let begin = committed.filter(|committed| (low..=high).contains(committed)).unwrap_or(low);
+                    self.of.insert(position, End { begin, end: high });
                 }
                 Err(error) => {
                     pipeline.events.waiting(&format!("Kafka: {error}"));
@@ -393,6 +400,34 @@ impl Ends {
         }
         Ok(())
     }
+}
+
+/// Finds out whether the messages of missing offsets were deleted before they were read.
+async fn look_at_gaps(gaps: Vec<(Position, i64)>, consumer: &Arc<StreamConsumer<Context>>, pipeline: &Pipeline) -> Result<(), IngestError> {
+    let asked = Arc::clone(consumer);
+    let found = tokio::task::spawn_blocking(move || {
+        let ask = |(position, expected): (Position, i64)| {
+            let marks = asked.fetch_watermarks(&position.0, position.1, TIMEOUT);
+            (position, expected, marks)
+        };
+        gaps.into_iter().map(ask).collect::<Vec<_>>()
+    });
+    for (position, expected, marks) in found.await.map_err(|error| IngestError::Refused(error.to_string()))? {
+        match marks {
+            Ok((low, _)) if low > expected => report_deleted(&position, expected, low, pipeline),
+            // They were compacted, or mark transactions.
+            Ok(_) => {}
+            Err(_) => consumer.context().state().gaps.push((position, expected)),
+        }
+    }
+    Ok(())
+}
+
+fn report_deleted((topic, partition): &Position, from: i64, low: i64, pipeline: &Pipeline) {
+    let gone = low - from;
+    let why = format!("{gone} messages from offset {from} on were deleted by the broker before they were read");
+    pipeline.events.failed(&format!("{topic} {partition}"), &why);
+    pipeline.counts.failed.fetch_add(gone.unsigned_abs(), std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Messages that are being stored.
@@ -413,7 +448,11 @@ struct Done {
 impl Flight {
     fn begin(&mut self, message: &BorrowedMessage<'_>, pipeline: &Arc<Pipeline>, context: &Context) {
         let (topic, partition, offset) = (message.topic().to_owned(), message.partition(), message.offset());
-        context.state().offsets.begin(&topic, partition, offset);
+        let mut state = context.state();
+        if let Some(expected) = state.offsets.begin(&topic, partition, offset) {
+            state.gaps.push(((topic.clone(), partition), expected));
+        }
+        drop(state);
         let packet = Bytes::copy_from_slice(message.payload().unwrap_or_default());
         // Messages of a few bytes take memory, too.
         let bytes = packet.len() + 1024;

@@ -17,11 +17,14 @@ struct Partition {
 }
 
 impl Offsets {
-    /// A message was received.
-    pub(crate) fn begin(&mut self, topic: &str, partition: i32, offset: i64) {
+    /// A message was received. Returns the offset that was expected, if offsets are missing before
+    /// it: their messages may have been deleted, compacted, or markers of transactions.
+    pub(crate) fn begin(&mut self, topic: &str, partition: i32, offset: i64) -> Option<i64> {
         let partition = self.partitions.entry((topic.to_owned(), partition)).or_default();
+        let expected = partition.next;
         partition.unfinished.insert(offset);
-        partition.next = partition.next.max(offset + 1);
+        partition.next = expected.max(offset + 1);
+        (expected > 0 && offset > expected).then_some(expected)
     }
 
     /// A message is stored. Returns the offset that may be committed now: the next to be read. It
@@ -54,8 +57,8 @@ mod tests {
     #[test]
     fn an_offset_waits_for_all_before_it() {
         let mut offsets = Offsets::default();
-        for offset in [5, 6, 9] {
-            offsets.begin("t", 0, offset);
+        for (offset, gap) in [(5, None), (6, None), (9, Some(7))] {
+            assert_eq!(offsets.begin("t", 0, offset), gap);
         }
         assert_eq!(offsets.end("t", 0, 6), None);
         assert_eq!(offsets.end("t", 0, 5), Some(9));

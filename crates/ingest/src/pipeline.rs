@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::alert::{Alerts, Contents, Object, Unreadable};
 use crate::pattern::checked;
@@ -77,10 +77,14 @@ pub(crate) struct Origin {
     pub(crate) metadata: Vec<(&'static str, String)>,
 }
 
+/// Objects of a packet that are stored at once.
+const AT_ONCE: usize = 256;
 /// What is left as it is in metadata.
 const METADATA: &AsciiSet = &CONTROLS.add(b'%');
-/// Maximum length of a reason, because S3 allows 2 KB of metadata.
-const REASON_BYTES: usize = 1024;
+/// Maximum length of a value, because S3 allows 2 KB of metadata.
+const VALUE_BYTES: usize = 800;
+/// Maximum length of a name that had to be escaped.
+const ESCAPED_BYTES: usize = 600;
 
 impl std::fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -142,8 +146,10 @@ impl Pipeline {
             Err(why) => return self.reject(packet, origin, &why).await,
         };
         let mut why = None;
-        for stored in join_all(contents.objects.iter().map(|object| self.store(object))).await {
-            why = why.or(stored?.err());
+        for objects in contents.objects.chunks(AT_ONCE) {
+            for stored in join_all(objects.iter().map(|object| self.store(object))).await {
+                why = why.or(stored?.err());
+            }
         }
         match why {
             Some(why) => self.reject(packet, origin, &why).await?,
@@ -173,12 +179,23 @@ impl Pipeline {
     /// made again counts from 0.
     async fn reject(&self, packet: &Bytes, origin: &Origin, why: &str) -> Result<(), IngestError> {
         let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, packet);
-        let key = format!("{}{}-{sum:08x}", self.dead_letters, origin.key);
-        let key = checked(key).map_err(|error| IngestError::Refused(format!("no dead letter for {}: {error}", origin.name)))?;
+        let key = checked(format!("{}{}-{sum:08x}", self.dead_letters, origin.key)).or_else(|_| {
+            // Its name can't be part of a key.
+            let mut escaped = utf8_percent_encode(&origin.key, NON_ALPHANUMERIC).to_string();
+            escaped.truncate(ESCAPED_BYTES);
+            checked(format!("{}{escaped}-{sum:08x}", self.dead_letters))
+        });
+        let key = key.map_err(|error| IngestError::Refused(format!("no dead letter for {}: {error}", origin.name)))?;
         let plain = |text: &str| {
             let mut text = utf8_percent_encode(text, METADATA).to_string();
-            text.truncate(REASON_BYTES);
-            text
+            text.truncate(VALUE_BYTES);
+            // Spaces at the ends and several in a row don't survive headers and signatures.
+            let text = text.replace("  ", " %20");
+            text.strip_suffix(' ').map_or_else(|| text.clone(), |text| format!("{text}%20")).replacen(
+                ' ',
+                if text.starts_with(' ') { "%20" } else { " " },
+                1,
+            )
         };
         let mut metadata = vec![("reason", plain(why))];
         metadata.extend(origin.metadata.iter().map(|(name, value)| (*name, plain(value))));

@@ -1,5 +1,7 @@
 //! Schema registries with Confluent's interface.
 
+use std::time::Duration;
+
 use base64_simd::STANDARD;
 use bytes::Bytes;
 use fulgurite_client::{Address, ServerError, failure_of, next_frame};
@@ -7,11 +9,17 @@ use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::avro::Schema;
 
 /// Maximum size of a response.
 const RESPONSE_MAX: usize = 16 << 20;
+
+/// Timeout of a request.
+const SILENCE: Duration = Duration::from_secs(20);
+/// The interface's code for a schema that doesn't exist.
+const NO_SCHEMA: u64 = 40403;
 
 /// A registry.
 #[derive(Debug)]
@@ -59,6 +67,11 @@ impl Registry {
     /// # Errors
     /// [`RegistryError`] if it wasn't received.
     pub async fn schema(&self, id: u32) -> Result<Schema, RegistryError> {
+        let asked = timeout(SILENCE, self.ask(id)).await;
+        asked.unwrap_or_else(|_| Err(RegistryError::Transient("no response".to_owned())))
+    }
+
+    async fn ask(&self, id: u32) -> Result<Schema, RegistryError> {
         let transient = RegistryError::Transient;
         let wrong = |why: String| RegistryError::Schema(id, why);
         let mut request = Request::get(format!("{}/schemas/ids/{id}", self.path))
@@ -71,9 +84,9 @@ impl Registry {
         let (mut sender, connection) = self.address.connect().await.map_err(transient)?;
         tokio::spawn(connection);
         let response = sender.send_request(request).await.map_err(|error| transient(failure_of(&error)))?;
-        match response.status() {
-            StatusCode::OK => {}
-            StatusCode::NOT_FOUND => return Err(wrong("the registry doesn't have it".to_owned())),
+        let status = response.status();
+        match status {
+            StatusCode::OK | StatusCode::NOT_FOUND => {}
             status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
                 return Err(RegistryError::Refused(status));
             }
@@ -87,7 +100,13 @@ impl Registry {
                 return Err(wrong("the registry's response is too long".to_owned()));
             }
         }
-        let json: Value = serde_json::from_slice(&text).map_err(|_| wrong("the registry's response isn't JSON".to_owned()))?;
+        let json = serde_json::from_slice::<Value>(&text);
+        if status == StatusCode::NOT_FOUND {
+            // Any other answer means that the address is not that of a registry.
+            let is_known = json.is_ok_and(|json| json.get("error_code").and_then(Value::as_u64) == Some(NO_SCHEMA));
+            return Err(if is_known { wrong("the registry doesn't have it".to_owned()) } else { RegistryError::Refused(status) });
+        }
+        let json = json.map_err(|_| transient("the response isn't JSON".to_owned()))?;
         if let Some(other) = json.get("schemaType").and_then(Value::as_str).filter(|kind| *kind != "AVRO") {
             return Err(wrong(format!("it is of type {other}, expected AVRO")));
         }

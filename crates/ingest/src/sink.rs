@@ -25,6 +25,14 @@ use crate::pipeline::Events;
 
 /// Timeout of a request.
 const SILENCE: Duration = Duration::from_secs(300);
+/// How long a response may take before that is reported.
+const SLOW: Duration = Duration::from_secs(10);
+/// How long requests may take after the command was stopped.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often to look whether it was stopped.
+const GLANCE: Duration = Duration::from_millis(250);
+/// Timeout of a put with its comparison, whose bodies may stall.
+const PUT: Duration = Duration::from_secs(1000);
 /// Pause before the second attempt; it doubles with each.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Maximum pause.
@@ -113,7 +121,8 @@ impl Sink {
     pub async fn store(&self, object: &Object) -> Result<Stored, SinkError> {
         let mut attempt = 0;
         loop {
-            let failure = match self.put(object).await {
+            let put = timeout(PUT, self.put(object)).await.unwrap_or_else(|_| Err(Trouble::Transient("no response".to_owned())));
+            let failure = match put {
                 Ok(stored) => return Ok(stored),
                 Err(Trouble::Object(why)) => return Err(SinkError::Object(why)),
                 Err(Trouble::Refused(why)) => return Err(SinkError::Refused(why)),
@@ -155,7 +164,11 @@ impl Sink {
         let response = self.exchange(&Method::PUT, &path, &headers, object.content.clone()).await.map_err(Trouble::Transient)?;
         match response.status() {
             StatusCode::OK => Ok(Stored::Now),
-            StatusCode::PRECONDITION_FAILED => self.compare(&path, object).await,
+            status @ StatusCode::PRECONDITION_FAILED => {
+                // Read to its end: the comparison may get the same connection.
+                read_refusal(status, response.into_body()).await;
+                self.compare(&path, object).await
+            }
             status => Err(Trouble::of(&object.key, read_refusal(status, response.into_body()).await)),
         }
     }
@@ -182,9 +195,13 @@ impl Sink {
         let response = self.exchange(&Method::GET, path, &[], Bytes::new()).await.map_err(Trouble::Transient)?;
         if response.status() != StatusCode::OK {
             let refusal = read_refusal(response.status(), response.into_body()).await;
-            return Err(match refusal.status.is_server_error() {
-                true => Trouble::of(&object.key, refusal),
-                false => Trouble::Object(format!("the bucket has an object `{}` that can't be compared: {refusal}", object.key)),
+            return Err(match (refusal.status, refusal.code.as_deref()) {
+                // It was removed in between.
+                (StatusCode::NOT_FOUND, _) => Trouble::Transient(CLOSED.to_owned()),
+                (_, Some("InvalidObjectState")) => {
+                    Trouble::Object(format!("the bucket has an object `{}` that can't be compared: {refusal}", object.key))
+                }
+                _ => Trouble::of(&object.key, refusal),
             });
         }
         let mut body = response.into_body();
@@ -197,24 +214,44 @@ impl Sink {
         if rest.is_empty() { Ok(Stored::Earlier) } else { Err(conflict()) }
     }
 
+    /// Says that a response takes long. Ends some time after the command was stopped.
+    async fn patience(&self) {
+        let mut waited = Duration::ZERO;
+        let mut since_stop = Duration::ZERO;
+        while since_stop < GRACE {
+            tokio::time::sleep(GLANCE).await;
+            waited += GLANCE;
+            if self.stop.load(Ordering::Relaxed) {
+                since_stop += GLANCE;
+            }
+            if waited >= SLOW {
+                self.events.waiting("the server doesn't respond");
+            }
+        }
+    }
+
     async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)], content: Bytes) -> Result<Response<Incoming>, Failure> {
         let _permit = self.connections.acquire().await.map_err(|error| error.to_string())?;
         let length = (*method == Method::PUT).then_some(content.len() as u64);
         let request = self.server.request(method, path, headers, length, Full::new(content)).await?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut sender = match idle.filter(|sender| !sender.is_closed()) {
-            Some(sender) => sender,
-            None => {
-                let (sender, connection) = self.server.connect().await?;
-                tokio::spawn(connection);
-                sender
-            }
-        };
         let exchange = async {
+            let mut sender = match idle.filter(|sender| !sender.is_closed()) {
+                Some(sender) => sender,
+                None => {
+                    let (sender, connection) = self.server.connect().await?;
+                    tokio::spawn(connection);
+                    sender
+                }
+            };
             sender.ready().await.map_err(|error| failure_of(&error))?;
-            sender.send_request(request).await.map_err(|error| failure_of(&error))
+            let response = sender.send_request(request).await.map_err(|error| failure_of(&error))?;
+            Ok::<_, Failure>((sender, response))
         };
-        let response = timeout(SILENCE, exchange).await.map_err(|_| "no response".to_owned())??;
+        let (sender, response) = tokio::select! {
+            exchanged = timeout(SILENCE, exchange) => exchanged.map_err(|_| "no response".to_owned())??,
+            () = self.patience() => return Err("no response".to_owned()),
+        };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         Ok(response)
     }
@@ -238,7 +275,7 @@ impl Trouble {
         let is_transient = refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED
             || matches!(refusal.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::CONFLICT)
             // The content was damaged on the way.
-            || matches!(code, "BadDigest" | "RequestTimeout" | "SlowDown");
+            || matches!(code, "BadDigest" | "IncompleteBody" | "RequestTimeout" | "SlowDown");
         if is_transient {
             return Self::Transient(why);
         }
