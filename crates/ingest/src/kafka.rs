@@ -18,7 +18,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::offsets::Offsets;
+use crate::offsets::{Begun, Offsets};
 use crate::pipeline::{Events, IngestError, Origin, Pipeline};
 
 /// How to reach the brokers, and what to read.
@@ -76,8 +76,8 @@ struct State {
     assigned: BTreeSet<Position>,
     /// Partitions that were assigned, and not looked at since.
     fresh: Vec<Position>,
-    /// Partitions with missing offsets, and the first of them.
-    gaps: Vec<(Position, i64)>,
+    /// Missing offsets of partitions: the first of each range, and the one after its last.
+    gaps: HashMap<Position, Vec<(i64, i64)>>,
     /// Numbers of partitions of which everything was received.
     reached: BTreeSet<i32>,
     has_assignment: bool,
@@ -115,6 +115,10 @@ impl ConsumerContext for Context {
                 state.offsets.forget(element.topic(), element.partition());
                 state.reached.remove(&element.partition());
                 state.assigned.remove(&(element.topic().to_owned(), element.partition()));
+            }
+            // Until the next assignment, nothing is known about the end.
+            if state.assigned.is_empty() {
+                state.has_assignment = false;
             }
         }
     }
@@ -202,6 +206,7 @@ impl KafkaSource {
     pub async fn run(self, pipeline: &Arc<Pipeline>, stop: &Notify) -> Result<(), IngestError> {
         let mut flight = Flight { tasks: JoinSet::new(), bytes: 0 };
         let mut ends = Ends::default();
+        let mut looking: JoinSet<Vec<Looked>> = JoinSet::new();
         let mut check = tokio::time::interval(CHECK_EVERY);
         let context = Arc::clone(self.consumer.context());
         let received = loop {
@@ -212,6 +217,9 @@ impl KafkaSource {
                     if let Err(error) = self.finish(&mut flight, done) {
                         break Err(error);
                     }
+                }
+                Some(looked) = looking.join_next(), if !looking.is_empty() => {
+                    self.report_gaps(looked.unwrap_or_default(), pipeline);
                 }
                 _ = check.tick() => {
                     if let Some(why) = context.state().refused.take() {
@@ -224,16 +232,20 @@ impl KafkaSource {
                             looked = ends.look_at(fresh, &self.consumer, pipeline) => looked?,
                         }
                     }
-                    let gaps = std::mem::take(&mut context.state().gaps);
-                    if !gaps.is_empty() {
-                        look_at_gaps(gaps, &self.consumer, pipeline).await?;
+                    if looking.is_empty() {
+                        self.look_at_gaps(&mut looking);
                     }
-                    if self.settings.until_end && self.has_ended(&ends) {
+                    if self.settings.until_end && looking.is_empty() && self.has_ended(&ends) {
                         break Ok(());
                     }
                 }
                 message = self.consumer.recv(), if flight.bytes < self.settings.buffer_bytes => match message {
-                    Ok(message) => flight.begin(&message, pipeline, &context),
+                    Ok(message) => {
+                        if flight.begin(&message, pipeline, &context) {
+                            // What was stored for the earlier topic must not be committed.
+                            self.store_offset(message.topic(), message.partition(), message.offset());
+                        }
+                    }
                     Err(KafkaError::PartitionEOF(partition)) => drop(context.state().reached.insert(partition)),
                     Err(error) => if let Some(error) = self.problem(&error, &context) {
                         break Err(error);
@@ -249,6 +261,9 @@ impl KafkaSource {
                 Ok(()) => {}
                 Err(error) => result = result.and(Err(error)),
             }
+        }
+        while let Some(looked) = looking.join_next().await {
+            self.report_gaps(looked.unwrap_or_default(), pipeline);
         }
         let consumer = Arc::clone(&self.consumer);
         let committed = tokio::task::spawn_blocking(move || consumer.commit_consumer_state(CommitMode::Sync)).await;
@@ -273,16 +288,52 @@ impl KafkaSource {
         let done = done.map_err(|error| IngestError::Refused(error.to_string()))?;
         flight.bytes -= done.bytes;
         done.result?;
-        let next = self.consumer.context().state().offsets.end(&done.topic, done.partition, done.offset);
+        let next = self.consumer.context().state().offsets.end(&done.topic, done.partition, done.offset, done.generation);
         if let Some(next) = next {
-            let mut list = TopicPartitionList::new();
-            let listed = list.add_partition_offset(&done.topic, done.partition, Offset::Offset(next));
-            // The partition may have been taken away meanwhile.
-            if let Err(error) = listed.and_then(|()| self.consumer.store_offsets(&list)) {
-                tracing::debug!("{} {}: {error}", done.topic, done.partition);
-            }
+            self.store_offset(&done.topic, done.partition, next);
         }
         Ok(())
+    }
+
+    /// Stores an offset for the next commit.
+    fn store_offset(&self, topic: &str, partition: i32, next: i64) {
+        let mut list = TopicPartitionList::new();
+        let listed = list.add_partition_offset(topic, partition, Offset::Offset(next));
+        // The partition may have been taken away meanwhile.
+        if let Err(error) = listed.and_then(|()| self.consumer.store_offsets(&list)) {
+            tracing::debug!("{topic} {partition}: {error}");
+        }
+    }
+
+    /// Asks where partitions with missing offsets begin. The question waits behind a fetch, so it
+    /// is asked on another thread, once for each partition.
+    fn look_at_gaps(&self, looking: &mut JoinSet<Vec<Looked>>) {
+        let gaps = std::mem::take(&mut self.consumer.context().state().gaps);
+        if gaps.is_empty() {
+            return;
+        }
+        let asked = Arc::clone(&self.consumer);
+        looking.spawn_blocking(move || {
+            let ask = |(position, ranges): (Position, Vec<(i64, i64)>)| {
+                let low = asked.fetch_watermarks(&position.0, position.1, TIMEOUT).ok().map(|(low, _)| low);
+                Looked { position, ranges, low }
+            };
+            gaps.into_iter().map(ask).collect()
+        });
+    }
+
+    /// Reports messages of missing offsets that were deleted before they were read. Others were
+    /// compacted, or are markers of transactions.
+    fn report_gaps(&self, looked: Vec<Looked>, pipeline: &Pipeline) {
+        for Looked { position, ranges, low } in looked {
+            let Some(low) = low else {
+                self.consumer.context().state().gaps.entry(position).or_default().extend(ranges);
+                continue;
+            };
+            for (from, to) in ranges.into_iter().filter(|(from, _)| *from < low) {
+                report_deleted(&position, from, low.min(to), pipeline);
+            }
+        }
     }
 
     /// What to do about an error of the consumer: `None` to go on.
@@ -402,29 +453,15 @@ impl Ends {
     }
 }
 
-/// Finds out whether the messages of missing offsets were deleted before they were read.
-async fn look_at_gaps(gaps: Vec<(Position, i64)>, consumer: &Arc<StreamConsumer<Context>>, pipeline: &Pipeline) -> Result<(), IngestError> {
-    let asked = Arc::clone(consumer);
-    let found = tokio::task::spawn_blocking(move || {
-        let ask = |(position, expected): (Position, i64)| {
-            let marks = asked.fetch_watermarks(&position.0, position.1, TIMEOUT);
-            (position, expected, marks)
-        };
-        gaps.into_iter().map(ask).collect::<Vec<_>>()
-    });
-    for (position, expected, marks) in found.await.map_err(|error| IngestError::Refused(error.to_string()))? {
-        match marks {
-            Ok((low, _)) if low > expected => report_deleted(&position, expected, low, pipeline),
-            // They were compacted, or mark transactions.
-            Ok(_) => {}
-            Err(_) => consumer.context().state().gaps.push((position, expected)),
-        }
-    }
-    Ok(())
+/// Missing offsets of a partition, and its first offset now.
+struct Looked {
+    position: Position,
+    ranges: Vec<(i64, i64)>,
+    low: Option<i64>,
 }
 
-fn report_deleted((topic, partition): &Position, from: i64, low: i64, pipeline: &Pipeline) {
-    let gone = low - from;
+fn report_deleted((topic, partition): &Position, from: i64, to: i64, pipeline: &Pipeline) {
+    let gone = to - from;
     let why = format!("{gone} messages from offset {from} on were deleted by the broker before they were read");
     pipeline.events.failed(&format!("{topic} {partition}"), &why);
     pipeline.counts.failed.fetch_add(gone.unsigned_abs(), std::sync::atomic::Ordering::Relaxed);
@@ -441,16 +478,19 @@ struct Done {
     topic: String,
     partition: i32,
     offset: i64,
+    generation: u64,
     bytes: usize,
     result: Result<(), IngestError>,
 }
 
 impl Flight {
-    fn begin(&mut self, message: &BorrowedMessage<'_>, pipeline: &Arc<Pipeline>, context: &Context) {
+    /// Begins to store a message. Returns whether its topic was created again since the last.
+    fn begin(&mut self, message: &BorrowedMessage<'_>, pipeline: &Arc<Pipeline>, context: &Context) -> bool {
         let (topic, partition, offset) = (message.topic().to_owned(), message.partition(), message.offset());
         let mut state = context.state();
-        if let Some(expected) = state.offsets.begin(&topic, partition, offset) {
-            state.gaps.push(((topic.clone(), partition), expected));
+        let Begun { generation, expected, is_restart } = state.offsets.begin(&topic, partition, offset);
+        if let Some(expected) = expected {
+            state.gaps.entry((topic.clone(), partition)).or_default().push((expected, offset));
         }
         drop(state);
         let packet = Bytes::copy_from_slice(message.payload().unwrap_or_default());
@@ -470,7 +510,8 @@ impl Flight {
         };
         self.tasks.spawn(async move {
             let result = pipeline.store_packet(&packet, &origin).await;
-            Done { topic, partition, offset, bytes, result }
+            Done { topic, partition, offset, generation, bytes, result }
         });
+        is_restart
     }
 }

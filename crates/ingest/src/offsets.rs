@@ -6,31 +6,55 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     partitions: HashMap<(String, i32), Partition>,
+    /// The last generation that began.
+    generation: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Partition {
     /// Messages that aren't stored yet.
     unfinished: BTreeSet<i64>,
     /// One past the last message that was received.
     next: i64,
+    /// Differs for each assignment and each topic of one name. A message counts only in its own.
+    generation: u64,
+}
+
+/// What is known of a message when it is received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begun {
+    /// To be handed back when it is stored.
+    pub(crate) generation: u64,
+    /// The offset that was expected, if offsets are missing before it: their messages may have been
+    /// deleted, compacted, or markers of transactions.
+    pub(crate) expected: Option<i64>,
+    /// Whether offsets went backwards: the topic was deleted and created again.
+    pub(crate) is_restart: bool,
 }
 
 impl Offsets {
-    /// A message was received. Returns the offset that was expected, if offsets are missing before
-    /// it: their messages may have been deleted, compacted, or markers of transactions.
-    pub(crate) fn begin(&mut self, topic: &str, partition: i32, offset: i64) -> Option<i64> {
-        let partition = self.partitions.entry((topic.to_owned(), partition)).or_default();
-        let expected = partition.next;
+    /// A message was received. Within a generation, offsets only increase.
+    pub(crate) fn begin(&mut self, topic: &str, partition: i32, offset: i64) -> Begun {
+        let place = (topic.to_owned(), partition);
+        let is_restart = self.partitions.get(&place).is_some_and(|known| offset < known.next);
+        if is_restart {
+            self.partitions.remove(&place);
+        }
+        let generation = &mut self.generation;
+        let mut expected = None;
+        let partition = self.partitions.entry(place).and_modify(|known| expected = Some(known.next)).or_insert_with(|| {
+            *generation += 1;
+            Partition { unfinished: BTreeSet::new(), next: offset, generation: *generation }
+        });
         partition.unfinished.insert(offset);
-        partition.next = expected.max(offset + 1);
-        (expected > 0 && offset > expected).then_some(expected)
+        partition.next = offset + 1;
+        Begun { generation: partition.generation, expected: expected.filter(|&expected| offset > expected), is_restart }
     }
 
     /// A message is stored. Returns the offset that may be committed now: the next to be read. It
-    /// is `None` if an earlier message isn't stored yet, or the partition was taken away.
-    pub(crate) fn end(&mut self, topic: &str, partition: i32, offset: i64) -> Option<i64> {
-        let partition = self.partitions.get_mut(&(topic.to_owned(), partition))?;
+    /// is `None` if an earlier message isn't stored yet, or the message's generation has ended.
+    pub(crate) fn end(&mut self, topic: &str, partition: i32, offset: i64, generation: u64) -> Option<i64> {
+        let partition = self.partitions.get_mut(&(topic.to_owned(), partition)).filter(|known| known.generation == generation)?;
         let was_first = partition.unfinished.first() == Some(&offset);
         if !partition.unfinished.remove(&offset) || !was_first {
             return None;
@@ -58,12 +82,12 @@ mod tests {
     fn an_offset_waits_for_all_before_it() {
         let mut offsets = Offsets::default();
         for (offset, gap) in [(5, None), (6, None), (9, Some(7))] {
-            assert_eq!(offsets.begin("t", 0, offset), gap);
+            assert_eq!(offsets.begin("t", 0, offset), Begun { generation: 1, expected: gap, is_restart: false });
         }
-        assert_eq!(offsets.end("t", 0, 6), None);
-        assert_eq!(offsets.end("t", 0, 5), Some(9));
-        assert_eq!(offsets.end("t", 0, 9), Some(10));
-        assert_eq!(offsets.end("t", 0, 9), None);
+        assert_eq!(offsets.end("t", 0, 6, 1), None);
+        assert_eq!(offsets.end("t", 0, 5, 1), Some(9));
+        assert_eq!(offsets.end("t", 0, 9, 1), Some(10));
+        assert_eq!(offsets.end("t", 0, 9, 1), None);
         assert_eq!(offsets.unfinished(), 0);
     }
 
@@ -73,13 +97,27 @@ mod tests {
         for offset in [5, 6, 7] {
             offsets.begin("t", 0, offset);
         }
-        offsets.begin("t", 1, 3);
+        let other = offsets.begin("t", 1, 3).generation;
         offsets.forget("t", 0);
         // Delivered again, from the last offset that was committed.
-        offsets.begin("t", 0, 5);
-        assert_eq!(offsets.end("t", 0, 7), None);
-        assert_eq!(offsets.end("t", 0, 6), None);
-        assert_eq!(offsets.end("t", 0, 5), Some(6));
-        assert_eq!(offsets.end("t", 1, 3), Some(4));
+        let again = offsets.begin("t", 0, 5).generation;
+        for offset in [5, 6, 7] {
+            assert_eq!(offsets.end("t", 0, offset, 1), None);
+        }
+        assert_eq!(offsets.end("t", 0, 5, again), Some(6));
+        assert_eq!(offsets.end("t", 1, 3, other), Some(4));
+    }
+
+    #[test]
+    fn a_topic_that_is_created_again_counts_from_its_beginning() {
+        let mut offsets = Offsets::default();
+        for offset in 0..40 {
+            offsets.begin("t", 0, offset);
+        }
+        let begun = offsets.begin("t", 0, 0);
+        assert_eq!(begun, Begun { generation: 2, expected: None, is_restart: true });
+        // A message of the earlier topic, with the same offset.
+        assert_eq!(offsets.end("t", 0, 0, 1), None);
+        assert_eq!(offsets.end("t", 0, 0, 2), Some(1));
     }
 }

@@ -187,10 +187,10 @@ impl Pipeline {
         });
         let key = key.map_err(|error| IngestError::Refused(format!("no dead letter for {}: {error}", origin.name)))?;
         let plain = |text: &str| {
-            let mut text = utf8_percent_encode(text, METADATA).to_string();
-            text.truncate(VALUE_BYTES);
+            let text = utf8_percent_encode(text, METADATA).to_string();
             // Spaces at the ends and several in a row don't survive headers and signatures.
-            let text = text.replace("  ", " %20");
+            let mut text = text.replace("  ", " %20");
+            text.truncate(VALUE_BYTES);
             text.strip_suffix(' ').map_or_else(|| text.clone(), |text| format!("{text}%20")).replacen(
                 ' ',
                 if text.starts_with(' ') { "%20" } else { " " },
