@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 import alerts
 from broker import Broker
-from conftest import INGEST_S, Bucket
+from conftest import INGEST_S, Bucket, produce
 from serving import Own, wait_until
 from test_kafka import cutouts
 
@@ -144,4 +144,28 @@ def test_a_server_that_is_away_is_waited_for(own_broker: Broker, own_server: Own
         out, err = process.communicate(timeout=INGEST_S)
     assert process.returncode == 0, (out, err)
     assert json.loads(out.splitlines()[-1])["alerts"] == 20
+    assert bucket.contents() == cutouts(*made)
+
+
+def test_partitions_that_are_taken_away_are_no_end(own_broker: Broker, own_server: Own):
+    """While the broker is silent for longer than the session, the consumer has no partitions."""
+    bucket = Bucket(own_server, "alerts")
+    own_broker.create_topic("ztf")
+    made = [alerts.ztf(number, history=3) for number in range(150)]
+    produce(own_broker, "ztf", *(alerts.container("ztf", alert) for alert in made))
+    slow = ["--buffer", "200 KiB", "--connections", "1", "--set", "session.timeout.ms=1000", "--set", "heartbeat.interval.ms=200"]
+    slow += ["--set", "queued.max.messages.kbytes=100", "--set", "reconnect.backoff.max.ms=500"]
+    command = bucket.command("kafka", "--brokers", own_broker.address(), "--topic", "ztf", "--until-end", *slow)
+    with subprocess.Popen(command, env=bucket.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until("it stores objects", lambda: len(bucket.versions()) > 20)
+        own_server.process.send_signal(signal.SIGSTOP)
+        own_broker.pause()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        own_server.process.send_signal(signal.SIGCONT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        own_broker.resume()
+        out, err = process.communicate(timeout=INGEST_S)
+    assert process.returncode == 0, (out, err)
     assert bucket.contents() == cutouts(*made)
