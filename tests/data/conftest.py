@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from serving import Serving, connect
+from serving import Own, connect, wait_until
 from wire import Server
 
 FOLDER = Path(__file__).resolve().parent
-RESTORE_S = 60
 JOB_S = 120
 
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
@@ -34,14 +32,9 @@ for name in [name for name in os.environ if name.startswith("AWS_") and not name
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    serving = Serving(tmp_path_factory.mktemp("data"))
-    try:
-        serving.start()
-        yield serving.server
-        serving.stop()
-    finally:
-        serving.kill()
-        shutil.rmtree(serving.archive, ignore_errors=True)
+    with Own(tmp_path_factory.mktemp("data")) as own:
+        yield own.server
+    shutil.rmtree(own.archive, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -99,10 +92,7 @@ def restore(s3) -> Callable[[str, str], None]:
     def run(bucket: str, key: str) -> None:
         request = {"Days": 1, "GlacierJobParameters": {"Tier": "Expedited"}}
         s3.restore_object(Bucket=bucket, Key=key, RestoreRequest=request)
-        end = time.monotonic() + RESTORE_S
-        while 'ongoing-request="false"' not in s3.head_object(Bucket=bucket, Key=key)["Restore"]:
-            assert time.monotonic() < end, f"{key} was not restored within {RESTORE_S} s"
-            time.sleep(0.05)
+        wait_until("it is restored", lambda: 'ongoing-request="false"' in s3.head_object(Bucket=bucket, Key=key)["Restore"])
 
     return run
 

@@ -234,21 +234,3 @@ def schemaless(survey: str, alert: Alert) -> bytes:
 def confluent(survey: str, alert: Alert, schema_id: int) -> bytes:
     """As Confluent's serializers frame it, for who asks a registry for the schema."""
     return struct.pack(">bI", 0, schema_id) + schemaless(survey, alert)
-
-
-def single_object(survey: str, alert: Alert) -> bytes:
-    """As Avro's specification frames one alone: with a fingerprint of its schema."""
-    return b"\xc3\x01" + fingerprint(survey) + schemaless(survey, alert)
-
-
-def fingerprint(survey: str) -> bytes:
-    canonical = fastavro.schema.to_parsing_canonical_form(parsed(survey))
-    return bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
-
-
-FRAMINGS = {
-    "container": container,
-    "confluent": lambda survey, alert: confluent(survey, alert, 703),
-    "schemaless": schemaless,
-    "single object": single_object,
-}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from certificates import Authority
 from serving import REPOSITORY
@@ -148,7 +148,7 @@ class Broker:
         return time.monotonic() - begun
 
     def _wait(self, begun: float) -> None:
-        assert self.process.poll() is None, f"the broker ended by itself:\n{self.log.read_text()}"
+        assert self.process.poll() is None, f"the broker exited:\n{self.log.read_text()}"
         assert time.monotonic() < begun + START_S, f"the broker does not answer after {START_S} s:\n{self.log.read_text()}"
         time.sleep(0.02)
 
@@ -162,7 +162,7 @@ class Broker:
 
     def stop(self) -> None:
         """Ends it as an operator does."""
-        assert self.process.poll() is None, f"the broker ended by itself:\n{self.log.read_text()}"
+        assert self.process.poll() is None, f"the broker exited:\n{self.log.read_text()}"
         self.process.send_signal(signal.SIGTERM)
         # A JVM that SIGTERM ended well says 143.
         assert self.process.wait(STOP_S) in (0, 143), f"SIGTERM did not end the broker well:\n{self.log.read_text()}"
@@ -179,7 +179,7 @@ class Broker:
         return self.start()
 
     def pause(self) -> None:
-        """It answers nobody any more, while its connections stay up."""
+        """It stops responding, and keeps its connections open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -203,10 +203,6 @@ class Broker:
             assert time.monotonic() < until, f"the broker does not know the topic {name} after {START_S} s"
             time.sleep(0.02)
 
-    def add_partitions(self, name: str, total: int) -> None:
-        self._admin.create_partitions([NewPartitions(name, total)])[name].result(START_S)
-        self._wait_for_topic(name, total)
-
     def delete_topic(self, name: str) -> None:
         self._admin.delete_topics([name])[name].result(START_S)
 
@@ -216,7 +212,7 @@ class Broker:
         self._admin.delete_records([place])[place].result(START_S)
 
     def corrupt(self, topic: str, partition: int, known: bytes) -> None:
-        """Changes a byte of the first message that has `known` in it, on the disk. The broker hands it out as it is."""
+        """Changes a byte on the disk, in the first message that contains `known`. The broker sends it unchecked."""
         for segment in sorted((self.data / f"{topic}-{partition}").glob("*.log")):
             at = segment.read_bytes().find(known)
             if at >= 0:
@@ -224,15 +220,20 @@ class Broker:
                     file.seek(at)
                     file.write(bytes([known[0] ^ 1]))
                 return
-        raise AssertionError(f"no message of {topic} has {known!r} in it")
+        raise AssertionError(f"no message of {topic} contains {known!r}")
 
 
 def jars() -> Path:
-    """Where the broker's jars lie; without them a test is skipped, or with CI=true fails."""
-    folder = Path(os.environ.get("KAFKA_JARS") or REPOSITORY / "target/xtask-ingest/jars")
-    if any(folder.glob("kafka_2.13-*.jar")):
+    """The folder with the broker's jars."""
+    return downloaded("KAFKA_JARS", "jars", "kafka_2.13-*.jar")
+
+
+def downloaded(variable: str, name: str, pattern: str) -> Path:
+    """A folder that `cargo xtask test` fills by pom.xml. Without it a test is skipped, or fails if CI=true."""
+    folder = Path(os.environ.get(variable) or REPOSITORY / "target/xtask-ingest" / name)
+    if any(folder.glob(pattern)):
         return folder.resolve()
-    why = f"{folder} has no Kafka: see pom.xml, or set KAFKA_JARS"
+    why = f"{folder} has no {pattern}: see pom.xml, or set {variable}"
     if os.environ.get("CI") == "true":
         pytest.fail(why, pytrace=False)
     pytest.skip(why)

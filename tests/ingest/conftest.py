@@ -148,7 +148,7 @@ def produce(broker: Broker, topic: str, *packets: bytes | None, partition: int =
     producer = Producer(broker.client() | {"acks": "all", "linger.ms": "5"})
     for packet in packets:
         told = lambda error, _: failures.append(error) if error else None
-        producer.produce(topic, packet, partition=partition, on_delivery=told) if partition >= 0 else producer.produce(topic, packet, on_delivery=told)
+        producer.produce(topic, packet, partition=partition, on_delivery=told)
         producer.poll(0)
     assert producer.flush(START_S) == 0 and not failures
 

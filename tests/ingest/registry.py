@@ -19,10 +19,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
-
-from broker import free_ports
-from serving import REPOSITORY
+from broker import downloaded, free_ports
 
 START_S = 90
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -102,7 +99,7 @@ class Apicurio:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment, start_new_session=True)
         until = time.monotonic() + START_S
         while not self._answers():
-            assert self.process.poll() is None, f"the registry ended by itself:\n{self.log.read_text()}"
+            assert self.process.poll() is None, f"the registry exited:\n{self.log.read_text()}"
             assert time.monotonic() < until, f"the registry does not answer after {START_S} s:\n{self.log.read_text()}"
             time.sleep(0.05)
 
@@ -137,11 +134,5 @@ def stand_in(**settings) -> Iterator[StandIn]:
 
 
 def apicurio() -> Path:
-    """Where Apicurio lies; without it a test is skipped, or with CI=true fails."""
-    folder = Path(os.environ.get("APICURIO") or REPOSITORY / "target/xtask-ingest/apicurio")
-    if any(folder.glob("*-runner.jar")):
-        return folder.resolve()
-    why = f"{folder} has no Apicurio Registry: see pom.xml, or set APICURIO"
-    if os.environ.get("CI") == "true":
-        pytest.fail(why, pytrace=False)
-    pytest.skip(why)
+    """The folder with Apicurio Registry."""
+    return downloaded("APICURIO", "apicurio", "*-runner.jar")

@@ -101,13 +101,16 @@ def test_links_are_named(bucket: Bucket, tmp_path):
     (tmp_path / "here/file.fits").symlink_to(tmp_path / "there/a.fits")
     (tmp_path / "here/folder").symlink_to(tmp_path / "there")
     (tmp_path / "here/nothing.fits").symlink_to(tmp_path / "nowhere")
-    with tarfile.open(tmp_path / "here/links.tar", "w") as archive:
+    with tarfile.open(tmp_path / "here/links.tar", "w", format=tarfile.PAX_FORMAT) as archive:
         link = tarfile.TarInfo("b.avro")
         link.type, link.linkname = tarfile.SYMTYPE, "a.avro"
         archive.addfile(link)
+        sparse = tarfile.TarInfo("c.fits")
+        sparse.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "c.fits"}
+        archive.addfile(sparse)
     ended = bucket.ingest("folder", str(tmp_path / "named"))
-    assert ended.status == 1 and ended.answer["failed"] == 3, ended
-    for name in ("folder: it is a link", "nothing.fits: it is a link", "links.tar: b.avro: it is a link"):
+    assert ended.status == 1 and ended.answer["failed"] == 4, ended
+    for name in ("links.tar: c.fits: it is a sparse file", "folder: it is a link", "nothing.fits: it is a link", "links.tar: b.avro: it is a link"):
         assert f"{tmp_path}/named/{name}" in ended.text, name
     assert bucket.contents() == {"file.fits": b"1"}
 
@@ -173,3 +176,12 @@ def test_what_is_no_file_is_named(bucket: Bucket, tmp_path):
     os.mkfifo(tmp_path / "pipe.fits")
     ended = bucket.ingest("folder", str(tmp_path))
     assert ended.status == 1 and "pipe.fits: it is neither a file nor a folder" in ended.text
+
+
+def test_many_files_are_stored_with_a_small_buffer(bucket: Bucket, tmp_path):
+    """Also one that is larger than the buffer."""
+    files = {f"{number:03}.fits": bytes([number]) * 3000 for number in range(200)} | {"large.fits": bytes(500_000)}
+    for name, content in files.items():
+        written(tmp_path / name, content)
+    ended = bucket.ingest("folder", str(tmp_path), "--buffer", "64 KiB")
+    assert ended.status == 0 and bucket.contents() == files

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import alerts
 from broker import USER, PASSWORD, Broker
@@ -246,9 +246,12 @@ def test_what_can_not_work_is_said_at_once(broker: Broker, bucket: Bucket, unuse
         (["--set", "enable.auto.commit=false"], "can't be set"),
         (["--set", "no.such.setting=1"], "no.such.setting"),
         (["--schema", "/no/such/file"], "No such file"),
+        (["--dead-letters", "../x/"], "segment"),
+        (["--set", "sasl.password:hunter2"], "--set: expected NAME=VALUE"),
+        (["--registry", "http://user:hunter2@127.0.0.1:1"], "can't contain a name and password"),
     ):
         ended = bucket.kafka(broker, topic, *wrong)
-        assert ended.status == 2 and why in ended.text, (wrong, ended)
+        assert ended.status == 2 and why in ended.text and "hunter2" not in ended.text, (wrong, ended)
     bucket.name = "no-such-bucket"
     ended = bucket.kafka(broker, topic)
     assert ended.status == 1 and "no bucket `no-such-bucket`" in ended.text
@@ -290,3 +293,38 @@ def test_an_address_that_is_no_registry_loses_nothing(broker: Broker, bucket: Bu
     refused = bucket.kafka(broker, topic, *arguments, group=group)
     assert refused.status == 1 and "schema registry: 404" in refused.text and bucket.dead_letters() == {}
     assert bucket.kafka(broker, topic, *arguments, group=group).answer["alerts"] == 1
+
+
+def test_messages_deleted_at_the_end_are_reported(broker: Broker, bucket: Bucket, unused):
+    """Nothing follows them, so no offset shows that they are missing."""
+    topic, group = unused("ztf"), unused("group")
+    broker.create_topic(topic)
+    packets = [alerts.container("ztf", alerts.ztf(number)) for number in range(8)]
+    produce(broker, topic, *packets[:2])
+    assert bucket.kafka(broker, topic, group=group).status == 0
+    produce(broker, topic, *packets[2:])
+    broker.delete_records(topic, 0, 8)
+    ended = bucket.kafka(broker, topic, group=group)
+    assert ended.status == 1 and ended.answer["failed"] == 6, ended
+
+
+def test_markers_of_transactions_are_no_messages(broker: Broker, bucket: Bucket, unused):
+    topic = unused("ztf")
+    broker.create_topic(topic)
+    producer = Producer(broker.client() | {"transactional.id": unused("producer")})
+    producer.init_transactions(INGEST_S)
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce(topic, alerts.container("ztf", alerts.ztf(number)))
+        producer.abort_transaction(INGEST_S) if number % 2 else producer.commit_transaction(INGEST_S)
+    ended = bucket.kafka(broker, topic, group=unused("group"))
+    assert ended.status == 0 and bucket.contents() == cutouts(*(alerts.ztf(number) for number in (0, 2, 4)))
+
+
+def test_the_group_of_a_file_is_used(broker: Broker, bucket: Bucket, unused, tmp_path):
+    topic, group = unused("ztf"), unused("group")
+    broker.create_topic(topic)
+    produce(broker, topic, alerts.container("ztf", alerts.ztf(1)))
+    settings = written(tmp_path / "kafka.properties", f"# the survey's\nmetadata.broker.list={broker.address()}\ngroup.id = {group}\n".encode())
+    ended = bucket.ingest("kafka", "--config", str(settings), "--topic", topic, "--until-end")
+    assert ended.status == 0 and committed(broker, group, topic) == 1

@@ -41,6 +41,9 @@ impl Address {
     /// # Errors
     /// [`ServerError`] if the address is wrong, or the authorities can't be read.
     pub fn new(url: &str, authorities: Option<&str>) -> Result<Self, ServerError> {
+        if url.contains('@') {
+            return Err(ServerError::UserInfo);
+        }
         let wrong = || ServerError::Address { found: url.to_owned(), expected: "http://HOST:PORT or https://HOST:PORT" };
         let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| wrong())?;
         let is_tls = match uri.scheme() {

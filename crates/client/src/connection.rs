@@ -80,6 +80,15 @@ pub struct Refusal {
     pub message: Option<String>,
 }
 
+impl Refusal {
+    /// Whether the same request may succeed later: 5xx except 501, 408 and 429.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.status.is_server_error() && self.status != StatusCode::NOT_IMPLEMENTED
+            || matches!(self.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.code {

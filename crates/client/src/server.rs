@@ -17,6 +17,9 @@ pub enum ServerError {
         /// What it should be.
         expected: &'static str,
     },
+    /// Its address contains a name or a password, which would be sent nowhere.
+    #[error("an endpoint can't contain a name and password")]
+    UserInfo,
     /// The bucket can't have this name.
     #[error("bucket `{0}`: expected letters, digits, `.`, `_` or `-`")]
     BucketName(String),

@@ -79,12 +79,14 @@ const FIELD: &str = "field";
 /// The first byte of packets with the number of their schema.
 const MAGIC: u8 = 0;
 /// Schemas kept. A topic has a few, over the years.
-const PLANS_MAX: usize = 1000;
+const PLANS_MAX: usize = 100;
 /// Maximum number of objects in a packet.
 const OBJECTS_MAX: usize = 500_000;
+/// Memory for an object, without its content.
+const OBJECT_BYTES: usize = 256;
 /// Maximum bytes of a packet after decompression.
 const EXPANDED_MAX: usize = 256 << 20;
-/// KiB of decompressed packets in memory, for two that are as large as they may be.
+/// KiB that packets may take beyond their own bytes: two that are as large as they may be.
 const EXPANDED_KIB: u32 = 512 << 10;
 
 /// Reads packets.
@@ -92,10 +94,12 @@ const EXPANDED_KIB: u32 = 512 << 10;
 pub struct Alerts {
     schemas: Schemas,
     recipe: Recipe,
-    /// KiB that decompressed packets may take. A task holds the lock from
-    /// decompressing until it has its permits, so that at most one packet isn't counted.
+    /// KiB that packets may take beyond their own bytes. A task holds the lock from decompressing
+    /// until it has its permits, so that at most one packet isn't counted.
     expanded: Arc<Semaphore>,
     expanding: tokio::sync::Mutex<()>,
+    /// Held while a registry is asked.
+    asking: tokio::sync::Mutex<()>,
     plans: Mutex<HashMap<Id, Arc<Result<Plan, String>>>>,
 }
 
@@ -135,7 +139,7 @@ impl Recipe {
     /// Checks the recipe.
     ///
     /// # Errors
-    /// [`RecipeError`] if objects would have the same key, or there are none.
+    /// [`RecipeError`] if objects would have the same key, or nothing would be stored.
     pub fn check(&self) -> Result<(), RecipeError> {
         let has_field = |pattern: &Pattern| pattern.names().any(|name| name == FIELD);
         let is_single = self.fields.as_ref().is_some_and(|fields| fields.len() <= 1);
@@ -174,8 +178,7 @@ impl Plan {
         Ok(Self { schema, selection, key_fields, cutouts })
     }
 
-    /// The objects of the alert that `data` begins with, and the alert's length. `whole` is what a
-    /// whole packet would be stored as.
+    /// Adds the objects of the alert that `data` begins with. Returns the alert's length.
     fn objects(&self, recipe: &Recipe, data: &[u8], source: &Source<'_>, contents: &mut Contents) -> Result<usize, String> {
         let (fields, length) = self.selection.of(&self.schema, data).map_err(|error| error.to_string())?;
         let mut values = Vec::with_capacity(self.key_fields.len());
@@ -229,7 +232,14 @@ impl Alerts {
     #[must_use]
     pub fn new(schemas: Schemas, recipe: Recipe) -> Self {
         let expanded = Arc::new(Semaphore::new(EXPANDED_KIB as usize));
-        Self { schemas, recipe, expanded, expanding: tokio::sync::Mutex::default(), plans: Mutex::default() }
+        Self {
+            schemas,
+            recipe,
+            expanded,
+            expanding: tokio::sync::Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            plans: Mutex::default(),
+        }
     }
 
     /// The objects of a packet.
@@ -246,6 +256,8 @@ impl Alerts {
             }
             Schemas::Registry(registry) => {
                 let (id, data) = split_header(packet).ok_or_else(|| bad(NO_HEADER))?;
+                // Messages that arrive meanwhile wait for the same schema.
+                let asking = if self.plan(&Id::Number(id)).is_none() { Some(self.asking.lock().await) } else { None };
                 let plan = match self.plan(&Id::Number(id)) {
                     Some(plan) => plan,
                     None => match registry.schema(id).await {
@@ -256,6 +268,7 @@ impl Alerts {
                         Err(error @ RegistryError::Schema(..)) => return Err(bad(&error.to_string())),
                     },
                 };
+                drop(asking);
                 (plan, data)
             }
         };
@@ -295,9 +308,12 @@ impl Alerts {
             blocks.push((count, block));
         }
         let is_single = blocks.iter().map(|(count, _)| *count).eq([1]);
+        let alerts = blocks.iter().fold(0_u64, |sum, (count, _)| sum.saturating_add(*count));
+        let objects = alerts.saturating_mul(plan.cutouts.len() as u64 + 1).min(OBJECTS_MAX as u64) as usize;
         let mut contents = Contents::default();
-        if expanding.is_some() {
-            let permits = Arc::clone(&self.expanded).acquire_many_owned(expanded.div_ceil(1 << 10) as u32).await;
+        if !is_single || expanding.is_some() {
+            let kib = ((expanded + objects * OBJECT_BYTES).div_ceil(1 << 10) as u32).min(EXPANDED_KIB);
+            let permits = Arc::clone(&self.expanded).acquire_many_owned(kib).await;
             contents.expanded = Some(permits.expect("the semaphore is never closed"));
         }
         drop(expanding);
@@ -341,8 +357,6 @@ const NO_HEADER: &str = "the packet doesn't begin with a zero byte and the numbe
 
 /// The number of a packet's schema, and what follows.
 fn split_header(packet: &Bytes) -> Option<(u32, Bytes)> {
-    let (header, _) = packet.split_first_chunk::<5>()?;
-    let (magic, number) = header.split_first().filter(|(magic, _)| **magic == MAGIC)?;
-    debug_assert_eq!(*magic, MAGIC);
+    let number = packet.get(..5)?.strip_prefix(&[MAGIC])?;
     Some((u32::from_be_bytes(number.try_into().ok()?), packet.slice(5..)))
 }

@@ -1,15 +1,16 @@
 //! Files from folders: alerts in Avro, tar archives of them, and FITS files.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
-use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{JoinError, JoinSet};
 use walkdir::WalkDir;
 
 use crate::pattern::Pattern;
@@ -17,7 +18,9 @@ use crate::pipeline::{IngestError, Origin, Pipeline};
 
 /// Maximum size of a file, or of a file in a tar archive.
 const FILE_MAX: u64 = 256 << 20;
-/// Files that wait to be stored, besides those being stored.
+/// More than files take in memory, ever.
+const BUFFER_KIB_MAX: u32 = 1 << 29;
+/// Files that wait for a task.
 const QUEUE: usize = 4;
 
 /// What to read.
@@ -43,6 +46,8 @@ struct Found {
     origin: Origin,
     content: Bytes,
     kind: Kind,
+    /// Counts its memory until it is stored.
+    _permit: OwnedSemaphorePermit,
 }
 
 enum Kind {
@@ -91,45 +96,52 @@ impl FolderSource {
     /// [`IngestError`] if nothing can be stored.
     pub async fn run(self, pipeline: &Arc<Pipeline>, stop: &Notify) -> Result<(), IngestError> {
         let (sender, mut found) = mpsc::channel(QUEUE);
-        let buffer_bytes = self.settings.buffer_bytes;
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let reader = Reader { settings: self.settings, pipeline: Arc::clone(pipeline), sender, is_stopped: Arc::clone(&is_stopped) };
+        let buffer_kib = u32::try_from(self.settings.buffer_bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX).min(BUFFER_KIB_MAX);
+        let reader = Reader {
+            settings: self.settings,
+            pipeline: Arc::clone(pipeline),
+            sender,
+            is_stopped: Arc::clone(&is_stopped),
+            runtime: Handle::current(),
+            buffer: Arc::new(Semaphore::new(buffer_kib as usize)),
+            buffer_kib,
+        };
         let reading = tokio::task::spawn_blocking(move || reader.read_all());
-        let mut tasks: JoinSet<(usize, Result<(), IngestError>)> = JoinSet::new();
-        let mut bytes = 0;
+        let mut tasks: JoinSet<Result<(), IngestError>> = JoinSet::new();
         let mut result = loop {
             tokio::select! {
                 biased;
                 () = stop.notified() => break Err(IngestError::Stopped),
                 Some(done) = tasks.join_next(), if !tasks.is_empty() => {
-                    let (length, stored) = done.map_err(|error| IngestError::Refused(error.to_string()))?;
-                    bytes -= length;
-                    if let Err(error) = stored {
+                    if let Err(error) = joined(done) {
                         break Err(error);
                     }
                 }
-                next = found.recv(), if bytes < buffer_bytes => {
+                next = found.recv() => {
                     let Some(next) = next else { break Ok(()) };
-                    bytes += next.content.len();
                     let pipeline = Arc::clone(pipeline);
-                    tasks.spawn(async move { (next.content.len(), next.store(&pipeline).await) });
+                    tasks.spawn(async move { next.store(&pipeline).await });
                 }
             }
         };
         is_stopped.store(true, Ordering::Relaxed);
-        found.close();
+        // What waits holds memory that the reader may wait for.
+        drop(found);
         if result.is_err() {
             pipeline.sink.stop();
         }
         while let Some(done) = tasks.join_next().await {
-            match done {
-                Ok((_, stored)) => result = result.and(stored),
-                Err(error) => result = result.and(Err(IngestError::Refused(error.to_string()))),
-            }
+            result = result.and(joined(done));
         }
         reading.await.map_err(|error| IngestError::Refused(error.to_string()))?;
         result
     }
+}
+
+/// The result of a task.
+fn joined(done: Result<Result<(), IngestError>, JoinError>) -> Result<(), IngestError> {
+    done.unwrap_or_else(|error| Err(IngestError::Refused(error.to_string())))
 }
 
 impl Found {
@@ -147,6 +159,10 @@ struct Reader {
     pipeline: Arc<Pipeline>,
     sender: mpsc::Sender<Found>,
     is_stopped: Arc<AtomicBool>,
+    runtime: Handle,
+    /// KiB of files in memory.
+    buffer: Arc<Semaphore>,
+    buffer_kib: u32,
 }
 
 /// Ends the reading.
@@ -212,11 +228,11 @@ impl Reader {
                     }
                 };
             }
-            Format::Avro | Format::Fits => read_file(path),
+            Format::Avro | Format::Fits => self.read_file(path),
             Format::Other => Err("it is neither Avro, FITS nor a tar archive of them".to_owned()),
         };
         match content {
-            Ok(content) => self.send(origin, name.to_owned(), name, content),
+            Ok((content, permit)) => self.send(origin, name.to_owned(), name, content, permit),
             Err(why) => {
                 self.fail(&origin, &why);
                 Ok(())
@@ -249,6 +265,14 @@ impl Reader {
                 self.fail(&member_origin, "it is a link or a special file");
                 continue;
             }
+            let is_sparse = entry
+                .pax_extensions()
+                .map_err(|error| format!("the archive is damaged: {error}"))?
+                .is_some_and(|all| all.flatten().any(|extension| extension.key_bytes().starts_with(b"GNU.sparse")));
+            if is_sparse {
+                self.fail(&member_origin, "it is a sparse file");
+                continue;
+            }
             match Format::of(&member) {
                 Format::Avro | Format::Fits => {}
                 Format::Tar { .. } => {
@@ -264,13 +288,14 @@ impl Reader {
                 self.fail(&member_origin, TOO_LARGE);
                 continue;
             }
-            let mut content = Vec::with_capacity(entry.size() as usize);
             let size = entry.size();
+            let permit = self.reserve(size);
+            let mut content = Vec::with_capacity(size as usize);
             let length = entry.read_to_end(&mut content).map_err(|error| format!("the archive is damaged: {error}"))?;
             if length as u64 != size {
                 return Err("the archive ends early".to_owned());
             }
-            if let Err(stopped) = self.send(member_origin, format!("{name}/{member}"), &member, content.into()) {
+            if let Err(stopped) = self.send(member_origin, format!("{name}/{member}"), &member, content.into(), permit) {
                 return Ok(Err(stopped));
             }
         }
@@ -278,13 +303,13 @@ impl Reader {
     }
 
     /// Passes a file on. `letter` is its dead letter's key.
-    fn send(&self, origin: String, letter: String, path: &str, content: Bytes) -> Result<(), Stopped> {
+    fn send(&self, origin: String, letter: String, path: &str, content: Bytes, permit: OwnedSemaphorePermit) -> Result<(), Stopped> {
         let kind = match Format::of(path) {
             Format::Avro => Kind::Alerts,
             _ => Kind::File(self.key(path)),
         };
         let origin = Origin { metadata: vec![("file", origin.clone())], name: origin, key: letter };
-        self.sender.blocking_send(Found { origin, content, kind }).map_err(|_| Stopped)?;
+        self.sender.blocking_send(Found { origin, content, kind, _permit: permit }).map_err(|_| Stopped)?;
         if self.is_stopped.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
     }
 
@@ -293,19 +318,26 @@ impl Reader {
         let key = self.settings.file_key.key(|wanted| if wanted == "name" { name.to_owned() } else { path.to_owned() });
         key.map_err(|error| error.to_string())
     }
+
+    /// Waits until a file fits into memory. A larger one gets all of it.
+    fn reserve(&self, bytes: u64) -> OwnedSemaphorePermit {
+        // Empty files take memory, too.
+        let kib = u32::try_from(bytes.div_ceil(1 << 10) + 1).unwrap_or(u32::MAX).min(self.buffer_kib);
+        let permit = self.runtime.block_on(Arc::clone(&self.buffer).acquire_many_owned(kib));
+        permit.expect("the semaphore is never closed")
+    }
+
+    fn read_file(&self, path: &Path) -> Result<(Bytes, OwnedSemaphorePermit), String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let length = file.metadata().map_err(|error| error.to_string())?.len();
+        if length > FILE_MAX {
+            return Err(TOO_LARGE.to_owned());
+        }
+        let permit = self.reserve(length);
+        let mut content = Vec::with_capacity(length as usize);
+        file.take(FILE_MAX + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
+        if content.len() as u64 > FILE_MAX { Err(TOO_LARGE.to_owned()) } else { Ok((content.into(), permit)) }
+    }
 }
 
 const TOO_LARGE: &str = "it is larger than 256 MiB: copy such files with rclone or the AWS command line";
-
-fn read_file(path: &Path) -> Result<Bytes, String> {
-    let read = || -> io::Result<Result<Bytes, String>> {
-        let file = File::open(path)?;
-        if file.metadata()?.len() > FILE_MAX {
-            return Ok(Err(TOO_LARGE.to_owned()));
-        }
-        let mut content = Vec::new();
-        file.take(FILE_MAX + 1).read_to_end(&mut content)?;
-        Ok(if content.len() as u64 > FILE_MAX { Err(TOO_LARGE.to_owned()) } else { Ok(content.into()) })
-    };
-    read().map_err(|error| error.to_string())?
-}

@@ -22,7 +22,7 @@ use crate::offsets::{Begun, Offsets};
 use crate::pipeline::{Events, IngestError, Origin, Pipeline};
 
 /// How to reach the brokers, and what to read.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct KafkaSettings {
     /// Names and values of librdkafka's configuration, such as `bootstrap.servers`.
     pub properties: Vec<(String, String)>,
@@ -45,6 +45,9 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("fetch.queue.backoff.ms", "10"),
     ("queued.max.messages.kbytes", "16384"),
 ];
+/// Properties with two names, of which librdkafka would use either.
+const ALIASES: [(&str, &str); 3] =
+    [("metadata.broker.list", "bootstrap.servers"), ("sasl.mechanism", "sasl.mechanisms"), ("auto.commit.enable", "enable.auto.commit")];
 /// Timeout for questions to the brokers.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often positions are compared with ends.
@@ -56,6 +59,13 @@ type Position = (String, i32);
 pub struct KafkaSource {
     consumer: Arc<StreamConsumer<Context>>,
     settings: KafkaSettings,
+}
+
+impl std::fmt::Debug for KafkaSettings {
+    /// Without the properties, which have passwords.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaSettings").field("topics", &self.topics).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for KafkaSource {
@@ -168,7 +178,8 @@ impl KafkaSettings {
             config.set(name, value);
         }
         for (name, value) in &self.properties {
-            if FIXED.iter().any(|(fixed, _)| fixed == name) {
+            let name = ALIASES.iter().find(|(alias, _)| alias == name).map_or(name.as_str(), |(_, name)| name);
+            if FIXED.iter().any(|(fixed, _)| *fixed == name) {
                 return Err(format!("`{name}` can't be set: a message is committed after it is stored"));
             }
             config.set(name, value);
@@ -236,7 +247,10 @@ impl KafkaSource {
                         self.look_at_gaps(&mut looking);
                     }
                     if self.settings.until_end && looking.is_empty() && self.has_ended(&ends) {
-                        break Ok(());
+                        // What is missing at the ends was deleted, or is markers of transactions.
+                        if !ends.note_tails(&mut context.state()) {
+                            break Ok(());
+                        }
                     }
                 }
                 message = self.consumer.recv(), if flight.bytes < self.settings.buffer_bytes => match message {
@@ -339,13 +353,15 @@ impl KafkaSource {
     /// What to do about an error of the consumer: `None` to go on.
     fn problem(&self, error: &KafkaError, context: &Context) -> Option<IngestError> {
         let refused = |why: String| Some(IngestError::Refused(format!("Kafka: {why}")));
+        if let KafkaError::MessageConsumptionFatal(code) = error {
+            return refused(code.to_string());
+        }
         match error.rdkafka_error_code() {
             Some(
                 code @ (RDKafkaErrorCode::TopicAuthorizationFailed
                 | RDKafkaErrorCode::GroupAuthorizationFailed
                 | RDKafkaErrorCode::Authentication
-                | RDKafkaErrorCode::SaslAuthenticationFailed
-                | RDKafkaErrorCode::Fatal),
+                | RDKafkaErrorCode::SaslAuthenticationFailed),
             ) => refused(code.to_string()),
             // The broker sends what its disk has, and the partition can't go on. The error doesn't
             // say which partition.
@@ -397,9 +413,25 @@ struct Ends {
 struct End {
     begin: i64,
     end: i64,
+    /// Whether messages that are missing at the end were asked for.
+    is_settled: bool,
 }
 
 impl Ends {
+    /// Notes offsets at the ends of partitions for which no message came, as gaps, once. Returns
+    /// whether there are any.
+    fn note_tails(&mut self, state: &mut State) -> bool {
+        for ((topic, partition), end) in self.of.iter_mut().filter(|(position, end)| !end.is_settled && state.assigned.contains(*position))
+        {
+            end.is_settled = true;
+            let next = state.offsets.next(topic, *partition).unwrap_or(end.begin);
+            if next < end.end {
+                state.gaps.entry((topic.clone(), *partition)).or_default().push((next, end.end));
+            }
+        }
+        !state.gaps.is_empty()
+    }
+
     /// Asks for the ends of partitions, and whether messages were deleted before they were read.
     async fn look_at(
         &mut self,
@@ -417,7 +449,7 @@ impl Ends {
             let mut found = Vec::new();
             let mut failure = None;
             for (topic, partition) in partitions {
-                // Without an answer for one, there is none for the others either.
+                // After one timeout, the others would time out too.
                 let marks = match &failure {
                     Some(error) => Err(KafkaError::clone(error)),
                     None => asked.fetch_watermarks(&topic, partition, TIMEOUT),
@@ -441,7 +473,7 @@ impl Ends {
                     // An offset beyond the end is that of an earlier topic of this name: librdkafka
                     // starts over.
                     let begin = committed.filter(|committed| (low..=high).contains(committed)).unwrap_or(low);
-                    self.of.insert(position, End { begin, end: high });
+                    self.of.insert(position, End { begin, end: high, is_settled: false });
                 }
                 Err(error) => {
                     pipeline.events.waiting(&format!("Kafka: {error}"));

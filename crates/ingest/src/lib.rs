@@ -28,7 +28,7 @@ pub use alert::{Alerts, Contents, Object, Recipe, RecipeError, Schemas, Unreadab
 pub use folder::{FolderSettings, FolderSource};
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaSettings, KafkaSource};
-pub use pattern::{KeyError, Pattern, PatternError};
+pub use pattern::{KeyError, Pattern, PatternError, check_prefix};
 pub use pipeline::{Counts, Events, IngestError, Pipeline};
 pub use registry::{Registry, RegistryError};
 pub use sink::{Sink, SinkError, Stored};

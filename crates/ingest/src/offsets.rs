@@ -62,6 +62,11 @@ impl Offsets {
         Some(partition.unfinished.first().copied().unwrap_or(partition.next))
     }
 
+    /// One past the last message that was received.
+    pub(crate) fn next(&self, topic: &str, partition: i32) -> Option<i64> {
+        self.partitions.get(&(topic.to_owned(), partition)).map(|known| known.next)
+    }
+
     /// A partition was assigned or taken away: what is being stored for it doesn't count anymore.
     pub(crate) fn forget(&mut self, topic: &str, partition: i32) {
         self.partitions.remove(&(topic.to_owned(), partition));

@@ -116,6 +116,14 @@ impl Pattern {
     }
 }
 
+/// Checks a prefix for keys.
+///
+/// # Errors
+/// [`KeyError`] if no key can begin with it, or only short ones.
+pub fn check_prefix(prefix: &str) -> Result<(), KeyError> {
+    checked(format!("{prefix}{}", "x".repeat(KEY_BYTES / 2 + 200))).map(drop)
+}
+
 /// A key, if S3 and its clients can use it.
 ///
 /// # Errors

@@ -110,7 +110,11 @@ impl Pipeline {
     pub(crate) async fn store_packet(&self, packet: &Bytes, origin: &Origin) -> Result<(), IngestError> {
         let mut attempts = 0;
         let contents = loop {
-            match self.alerts.read(packet).await {
+            let read = tokio::select! {
+                read = self.alerts.read(packet) => read,
+                () = self.sink.given_up() => return Err(IngestError::Stopped),
+            };
+            match read {
                 Ok(contents) => break Ok(contents),
                 Err(Unreadable::Packet(why)) => break Err(why),
                 Err(Unreadable::Refused(why)) => return Err(IngestError::Refused(why)),
@@ -186,19 +190,8 @@ impl Pipeline {
             checked(format!("{}{escaped}-{sum:08x}", self.dead_letters))
         });
         let key = key.map_err(|error| IngestError::Refused(format!("no dead letter for {}: {error}", origin.name)))?;
-        let plain = |text: &str| {
-            let text = utf8_percent_encode(text, METADATA).to_string();
-            // Spaces at the ends and several in a row don't survive headers and signatures.
-            let mut text = text.replace("  ", " %20");
-            text.truncate(VALUE_BYTES);
-            text.strip_suffix(' ').map_or_else(|| text.clone(), |text| format!("{text}%20")).replacen(
-                ' ',
-                if text.starts_with(' ') { "%20" } else { " " },
-                1,
-            )
-        };
-        let mut metadata = vec![("reason", plain(why))];
-        metadata.extend(origin.metadata.iter().map(|(name, value)| (*name, plain(value))));
+        let mut metadata = vec![("reason", header_value(why))];
+        metadata.extend(origin.metadata.iter().map(|(name, value)| (*name, header_value(value))));
         match self.sink.store(&Object { key: key.clone(), content: packet.clone(), metadata }).await {
             Ok(_) => {}
             Err(SinkError::Object(error)) => return Err(IngestError::Refused(format!("no dead letter for {}: {error}", origin.name))),
@@ -210,9 +203,39 @@ impl Pipeline {
     }
 }
 
+/// Text as the value of a header, in ASCII. Spaces at the ends and several in a row don't survive
+/// headers and signatures, so they are escaped.
+fn header_value(text: &str) -> String {
+    let mut value = String::new();
+    let mut characters = utf8_percent_encode(text, METADATA).flat_map(str::chars).peekable();
+    while let Some(character) = characters.next() {
+        let is_plain = character != ' ' || !value.is_empty() && !value.ends_with(' ') && characters.peek().is_some();
+        let length = if is_plain { 1 } else { 3 };
+        if value.len() + length > VALUE_BYTES {
+            break;
+        }
+        if is_plain { value.push(character) } else { value.push_str("%20") }
+    }
+    value.truncate(value.trim_end_matches(' ').len());
+    value
+}
+
 fn ended(error: SinkError) -> IngestError {
     match error {
         SinkError::Stopped => IngestError::Stopped,
         SinkError::Object(why) | SinkError::Refused(why) => IngestError::Refused(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_headers_keep_their_spaces() {
+        assert_eq!(header_value("a b"), "a b");
+        assert_eq!(header_value(" a  b   c "), "%20a %20b %20 c%20");
+        assert_eq!(header_value("ü\n%"), "%C3%BC%0A%25");
+        assert_eq!(header_value(&" x".repeat(1000)).len(), VALUE_BYTES);
     }
 }

@@ -15,14 +15,12 @@ use crate::avro::Schema;
 
 /// Maximum size of a response.
 const RESPONSE_MAX: usize = 16 << 20;
-
 /// Timeout of a request.
 const SILENCE: Duration = Duration::from_secs(20);
 /// The interface's code for a schema that doesn't exist.
 const NO_SCHEMA: u64 = 40403;
 
 /// A registry.
-#[derive(Debug)]
 pub struct Registry {
     address: Address,
     /// What comes before `/schemas/ids/1`.
@@ -42,6 +40,13 @@ pub enum RegistryError {
     /// The registry refuses everything.
     #[error("schema registry: {0}")]
     Refused(StatusCode),
+}
+
+impl std::fmt::Debug for Registry {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").field("address", &self.address).field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Registry {

@@ -3,14 +3,14 @@
 //! A put carries `If-None-Match: *`, so it never replaces an object. If there is one already, its
 //! content is compared: the same content means that an earlier delivery stored it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64_simd::STANDARD;
 use bytes::Bytes;
 use fulgurite_client::{CLOSED, Failure, Refusal, Server, failure_of, next_frame, read_refusal};
 use fulgurite_digest::Md5;
+use hex_simd::AsciiCase;
 use http::header::{CONTENT_LENGTH, ETAG};
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
@@ -27,8 +27,8 @@ use crate::pipeline::Events;
 const SILENCE: Duration = Duration::from_secs(300);
 /// How long a response may take before that is reported.
 const SLOW: Duration = Duration::from_secs(10);
-/// How long requests may take after the command was stopped.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long everything may take after the command was stopped.
+const GRACE: Duration = Duration::from_secs(10);
 /// How often to look whether it was stopped.
 const GLANCE: Duration = Duration::from_millis(250);
 /// Timeout of a put with its comparison, whose bodies may stall.
@@ -70,7 +70,7 @@ pub struct Sink {
     connections: Semaphore,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     events: Arc<dyn Events>,
-    stop: AtomicBool,
+    stopped_at: OnceLock<Instant>,
 }
 
 impl std::fmt::Debug for Sink {
@@ -83,7 +83,7 @@ impl Sink {
     /// A bucket at a server, reached over at most this number of connections.
     #[must_use]
     pub fn new(server: Server, connections: usize, events: Arc<dyn Events>) -> Self {
-        Self { server, connections: Semaphore::new(connections), idle: Mutex::default(), events, stop: AtomicBool::new(false) }
+        Self { server, connections: Semaphore::new(connections), idle: Mutex::default(), events, stopped_at: OnceLock::new() }
     }
 
     /// The bucket's name.
@@ -92,9 +92,16 @@ impl Sink {
         self.server.bucket()
     }
 
-    /// Ends attempts that failed so far.
+    /// Ends attempts that failed so far, and after a few seconds all that aren't finished.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stopped_at.get_or_init(Instant::now);
+    }
+
+    /// Ends some time after the command was stopped.
+    pub(crate) async fn given_up(&self) {
+        while self.stopped_at.get().is_none_or(|at| at.elapsed() < GRACE) {
+            tokio::time::sleep(GLANCE).await;
+        }
     }
 
     /// Checks that the bucket exists.
@@ -146,7 +153,7 @@ impl Sink {
             self.events.waiting(why);
         }
         while Instant::now() < until {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stopped_at.get().is_some() {
                 return Err(SinkError::Stopped);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -188,7 +195,7 @@ impl Sink {
         if length.is_some_and(|length| length != object.content.len() as u64) {
             return Err(conflict());
         }
-        if text(ETAG).is_some_and(|etag| etag.trim_matches('"') == md5(&object.content)) {
+        if text(ETAG).is_some_and(|etag| etag.trim_matches('"') == hex_simd::encode_to_string(Md5::of(&object.content), AsciiCase::Lower)) {
             return Ok(Stored::Earlier);
         }
         // Its ETag may be no MD5: it was uploaded in parts, or the server encrypts.
@@ -214,24 +221,21 @@ impl Sink {
         if rest.is_empty() { Ok(Stored::Earlier) } else { Err(conflict()) }
     }
 
-    /// Says that a response takes long. Ends some time after the command was stopped.
-    async fn patience(&self) {
-        let mut waited = Duration::ZERO;
-        let mut since_stop = Duration::ZERO;
-        while since_stop < GRACE {
+    /// Says again and again that a response takes long.
+    async fn complain(&self) -> Failure {
+        tokio::time::sleep(SLOW).await;
+        loop {
+            self.events.waiting("the server doesn't respond");
             tokio::time::sleep(GLANCE).await;
-            waited += GLANCE;
-            if self.stop.load(Ordering::Relaxed) {
-                since_stop += GLANCE;
-            }
-            if waited >= SLOW {
-                self.events.waiting("the server doesn't respond");
-            }
         }
     }
 
     async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)], content: Bytes) -> Result<Response<Incoming>, Failure> {
-        let _permit = self.connections.acquire().await.map_err(|error| error.to_string())?;
+        let silent = || "no response".to_owned();
+        let _permit = tokio::select! {
+            permit = self.connections.acquire() => permit.map_err(|error| error.to_string())?,
+            () = self.given_up() => return Err(silent()),
+        };
         let length = (*method == Method::PUT).then_some(content.len() as u64);
         let request = self.server.request(method, path, headers, length, Full::new(content)).await?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -249,8 +253,9 @@ impl Sink {
             Ok::<_, Failure>((sender, response))
         };
         let (sender, response) = tokio::select! {
-            exchanged = timeout(SILENCE, exchange) => exchanged.map_err(|_| "no response".to_owned())??,
-            () = self.patience() => return Err("no response".to_owned()),
+            exchanged = timeout(SILENCE, exchange) => exchanged.map_err(|_| silent())??,
+            failure = self.complain() => return Err(failure),
+            () = self.given_up() => return Err(silent()),
         };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         Ok(response)
@@ -272,8 +277,8 @@ impl Trouble {
             None => refusal.to_string(),
         };
         let code = refusal.code.as_deref().unwrap_or_default();
-        let is_transient = refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED
-            || matches!(refusal.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::CONFLICT)
+        let is_transient = refusal.is_transient()
+            || refusal.status == StatusCode::CONFLICT
             // The content was damaged on the way.
             || matches!(code, "BadDigest" | "IncompleteBody" | "RequestTimeout" | "SlowDown");
         if is_transient {
@@ -286,8 +291,4 @@ impl Trouble {
         let why = format!("the server refuses `{key}`: {why}");
         if is_of_object { Self::Object(why) } else { Self::Refused(why) }
     }
-}
-
-fn md5(content: &[u8]) -> String {
-    Md5::of(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }

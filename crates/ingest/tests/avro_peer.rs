@@ -230,8 +230,10 @@ fn fields_that_can_not_be_selected_are_named() {
     let schema = Schema::parse(
         r#"{"type": "record", "name": "R", "fields": [
             {"name": "x", "type": "double"},
-            {"name": "two", "type": ["null", {"type": "record", "name": "T", "fields": [{"name": "a", "type": "bytes"}, {"name": "b", "type": "bytes"}]}]},
-            {"name": "one", "type": ["null", {"type": "record", "name": "O", "fields": [{"name": "f", "type": "string"}, {"name": "d", "type": ["null", "bytes"]}]}]}]}"#,
+            {"name": "two", "type": ["null", {"type": "record", "name": "T", "fields": [
+                {"name": "a", "type": "bytes"}, {"name": "b", "type": "bytes"}]}]},
+            {"name": "one", "type": ["null", {"type": "record", "name": "O", "fields": [
+                {"name": "f", "type": "string"}, {"name": "d", "type": ["null", "bytes"]}]}]}]}"#,
     );
     let schema = schema.expect("valid");
     for (path, kind, why) in [

@@ -50,10 +50,7 @@ impl ExchangeError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Refused(refusal) => {
-                refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED
-                    || matches!(refusal.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
-            }
+            Self::Refused(refusal) => refusal.is_transient(),
             Self::Failed(_) => true,
             Self::Malformed(_) | Self::Stopped | Self::File(_) => false,
         }

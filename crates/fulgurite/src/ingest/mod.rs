@@ -15,7 +15,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use fulgurite_ingest::avro::Schema;
-use fulgurite_ingest::{Alerts, IngestError, Pattern, Pipeline, Recipe, Registry, Schemas, Sink};
+use fulgurite_ingest::{Alerts, IngestError, Pattern, Pipeline, Recipe, Registry, Schemas, Sink, check_prefix};
 use fulgurite_settings::Dimension;
 use tokio::sync::Notify;
 
@@ -59,9 +59,10 @@ struct Kafka {
     /// Brokers, as HOST:PORT with commas between
     #[arg(long, value_name = "LIST")]
     brokers: Option<String>,
-    /// Consumer group. Several commands with one group share the partitions
-    #[arg(long, default_value = "fulgurite", value_name = "NAME")]
-    group: String,
+    /// Consumer group. Several commands with one group share the partitions. Default: that of
+    /// --config or --set, or fulgurite
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// A file with a setting of librdkafka on each line, such as ssl.ca.location=/etc/ca.pem
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -155,6 +156,7 @@ impl AlertArgs {
             packet: self.packet.as_deref().map(|text| pattern("--packet", text)).transpose()?,
         };
         recipe.check().map_err(|error| Misuse(error.to_string()))?;
+        check_prefix(&self.dead_letters).map_err(|error| Misuse(format!("--dead-letters: {error}")))?;
         Ok(recipe)
     }
 
@@ -211,45 +213,45 @@ impl Kafka {
 
     /// librdkafka's configuration.
     fn properties(&self) -> Result<Vec<(String, String)>> {
-        let mut properties = Vec::new();
-        let mut add = |line: &str, place: &str| -> Result<()> {
+        // Values may be passwords, so errors don't repeat them.
+        let parsed = |line: &str, place: &str| -> Result<(String, String), Misuse> {
             let (name, value) = line.split_once('=').ok_or_else(|| Misuse(format!("{place}: expected NAME=VALUE")))?;
-            properties.push((name.trim().to_owned(), value.trim().to_owned()));
-            Ok(())
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
+        let mut properties = vec![("group.id".to_owned(), "fulgurite".to_owned())];
         if let Some(path) = &self.config {
             let text = fs::read_to_string(path).map_err(|error| Misuse(format!("{}: {error}", path.display())))?;
             for (number, line) in text.lines().enumerate() {
                 let line = line.trim();
                 if !line.is_empty() && !line.starts_with('#') {
-                    add(line, &format!("{}:{}", path.display(), number + 1))?;
+                    properties.push(parsed(line, &format!("{}:{}", path.display(), number + 1))?);
                 }
             }
         }
-        let own = |name: &str, value: &str| format!("{name}={value}");
+        let mut add = |name: &str, value: &str| properties.push((name.to_owned(), value.to_owned()));
         if let Some(brokers) = &self.brokers {
-            add(&own("bootstrap.servers", brokers), "--brokers")?;
+            add("bootstrap.servers", brokers);
         }
-        add(&own("group.id", &self.group), "--group")?;
-        let is_tls = self.tls || self.broker_ca_file.is_some();
-        match (is_tls, self.user.is_some()) {
+        if let Some(group) = &self.group {
+            add("group.id", group);
+        }
+        match (self.tls || self.broker_ca_file.is_some(), self.user.is_some()) {
             (false, false) => {}
-            (true, false) => add(&own("security.protocol", "ssl"), "")?,
-            (false, true) => add(&own("security.protocol", "sasl_plaintext"), "")?,
-            (true, true) => add(&own("security.protocol", "sasl_ssl"), "")?,
+            (true, false) => add("security.protocol", "ssl"),
+            (false, true) => add("security.protocol", "sasl_plaintext"),
+            (true, true) => add("security.protocol", "sasl_ssl"),
         }
         if let Some(file) = &self.broker_ca_file {
-            add(&own("ssl.ca.location", &file.to_string_lossy()), "--broker-ca-file")?;
+            add("ssl.ca.location", &file.to_string_lossy());
         }
         if let Some(user) = &self.user {
             let password = std::env::var("KAFKA_PASSWORD").map_err(|_| Misuse("--user: set KAFKA_PASSWORD".to_owned()))?;
-            add(&own("sasl.mechanisms", &self.sasl), "--sasl")?;
-            add(&own("sasl.username", user), "--user")?;
-            properties.push(("sasl.password".to_owned(), password));
+            add("sasl.mechanisms", &self.sasl);
+            add("sasl.username", user);
+            add("sasl.password", &password);
         }
         for setting in &self.settings {
-            let (name, value) = setting.split_once('=').ok_or_else(|| Misuse(format!("--set {setting}: expected NAME=VALUE")))?;
-            properties.push((name.trim().to_owned(), value.trim().to_owned()));
+            properties.push(parsed(setting, "--set")?);
         }
         Ok(properties)
     }
