@@ -7,7 +7,9 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::alert::{Alerts, Contents, Object, Unreadable};
+#[cfg(feature = "kafka")]
+use crate::alert::Unreadable;
+use crate::alert::{Alerts, Contents, Object};
 use crate::pattern::checked;
 use crate::sink::{Sink, SinkError, Stored};
 
@@ -107,6 +109,7 @@ impl Pipeline {
     }
 
     /// Stores a packet of alerts, or else its dead letter.
+    #[cfg(feature = "kafka")]
     pub(crate) async fn store_packet(&self, packet: &Bytes, origin: &Origin) -> Result<(), IngestError> {
         let mut attempts = 0;
         let contents = loop {
