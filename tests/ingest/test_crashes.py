@@ -19,9 +19,10 @@ from conftest import INGEST_S, Bucket, produce
 from serving import Own, wait_until
 from test_kafka import cutouts
 
-ALERTS = 600
 PARTITIONS = 4
 KILLS = 60 if "FULGURITE_LONG" in os.environ else 8
+# More arrive between two kills than the second one waits for.
+ALERTS = 75 * KILLS
 
 
 class Stream:
@@ -62,10 +63,14 @@ class Running:
         quick = ["session.timeout.ms=2000", "heartbeat.interval.ms=300", "reconnect.backoff.max.ms=500", "auto.commit.interval.ms=100"]
         self.arguments = ["kafka", *where, *(word for setting in quick for word in ("--set", setting))]
         self.bucket = bucket
+        # Next to the server's; pytest keeps both if the test fails.
+        self.log = bucket.server.log.with_name("ingest.log")
         self.processes = [self._start() for _ in range(count)]
 
     def _start(self) -> subprocess.Popen:
-        return subprocess.Popen(self.bucket.command(*self.arguments), env=self.bucket.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        with open(self.log, "ab") as log:
+            command = self.bucket.command(*self.arguments)
+            return subprocess.Popen(command, env=self.bucket.environment, stdout=subprocess.PIPE, stderr=log)
 
     def kill(self, which: int) -> None:
         assert self.processes[which].poll() is None, "a consumer exited"
@@ -99,9 +104,9 @@ def test_kills_lose_and_double_nothing(own_broker: Broker, own_server: Own):
     running = Running(bucket, own_broker, "ztf", 2)
     try:
         for number in range(KILLS):
-            stream.release(ALERTS // (KILLS + 1))
-            # In the midst of it: after some objects more than there were.
+            # While alerts are stored: after a few objects more than before.
             wanted = len(bucket.versions()) + chance.randint(1, 60)
+            stream.release(ALERTS // (KILLS + 1))
             wait_until("consumers store objects", lambda wanted=wanted: len(bucket.versions()) >= wanted)
             match number % 4:
                 case 0 | 2:
