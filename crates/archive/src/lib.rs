@@ -39,6 +39,7 @@ pub mod archive;
 pub mod catalogue;
 pub mod keyring;
 pub mod keystore;
+pub mod many;
 pub mod object;
 mod open_sets;
 pub mod paging;

@@ -1,0 +1,242 @@
+"""Reading many objects at once, from archives and servers alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+OnError = Literal["raise", "keep"]
+
+#: Content that a batch of `iter_many` holds, unless a single object has more.
+BATCH_BYTES = 64 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an object, or a certain version of it, for lists.
+
+    `start` and `end` are in bytes, and `end` is excluded. Without `end`, the part ends with the
+    object. Without `version_id`, it is of the newest version.
+    """
+
+    key: str | bytes
+    start: int = 0
+    end: int | None = None
+    version_id: str | None = None
+
+
+Key = str | bytes | Part
+
+
+class Item(NamedTuple):
+    """An object of a list, and its number in the list.
+
+    If reading it failed, `content` is empty and `error` says why.
+    """
+
+    number: int
+    key: str | bytes
+    content: bytes
+    error: Exception | None = None
+
+
+class Selection(Protocol):
+    """What a list selects: see `_native.pyi`."""
+
+    @property
+    def found_count(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def missing(self) -> dict[int, Exception]: ...
+    def version_ids(self) -> list[str | None]: ...
+    def batch(self, start: int, max_bytes: int) -> list[int]: ...
+    def read(self, numbers: list[int]) -> tuple[bytes, bytes, dict[int, Exception], int]: ...
+
+
+def _key_of(key: Key) -> str | bytes:
+    return key.key if isinstance(key, Part) else key
+
+
+def _first_error(errors: dict[int, Exception]) -> Exception:
+    return errors[min(errors)]
+
+
+class Objects:
+    """Where objects are read from. `Archive` and `Bucket` are such places."""
+
+    def _select(self, names: Sequence[str | bytes], parts: Sequence[Part] | None) -> Selection:
+        raise NotImplementedError
+
+    def get(
+        self, key: str | bytes, start: int = 0, end: int | None = None, *, version_id: str | None = None
+    ) -> bytes:
+        """The content of an object, or of a part of it.
+
+        `start` and `end` are in bytes; an `end` beyond the content is the content's end, as in
+        slices. The whole of an object is checked against the digest that it was stored with.
+        """
+        raise NotImplementedError
+
+    def open(self, key: str | bytes, *, version_id: str | None = None) -> io.BufferedReader:
+        """An object as a file, for reading."""
+        raise NotImplementedError
+
+    def _selection(self, keys: Iterable[Key]) -> tuple[list[Key], Selection]:
+        if isinstance(keys, (str, bytes, Part)):
+            raise TypeError("expected a list of keys, not one key")
+        keys = list(keys)
+        parts = None
+        if any(isinstance(key, Part) for key in keys):
+            parts = [key if isinstance(key, Part) else Part(key) for key in keys]
+        return keys, self._select([_key_of(key) for key in keys], parts)
+
+    def iter_many(
+        self, keys: Iterable[Key], *, batch_bytes: int = BATCH_BYTES, on_error: OnError = "raise"
+    ) -> Iterator[Item]:
+        """Reads many objects in the order in which they are stored, which is the fastest.
+
+        Memory holds `batch_bytes` of content, or one larger object. `Item.number` is an object's
+        place in the list, from 0. A key that is listed twice is returned twice.
+
+        With `on_error="raise"`, the first failure raises; with `"keep"` it becomes an item with an
+        `error`, and the others follow.
+        """
+        _check_on_error(on_error)
+        if batch_bytes < 1:
+            raise ValueError("batch_bytes is at least 1")
+        listed, selection = self._selection(keys)
+        return self._items(listed, selection, batch_bytes, on_error)
+
+    def _items(
+        self, keys: list[Key], selection: Selection, batch_bytes: int, on_error: OnError
+    ) -> Iterator[Item]:
+        missing = selection.missing()
+        if missing and on_error == "raise":
+            raise _first_error(missing)
+        for index, error in sorted(missing.items()):
+            yield Item(index, _key_of(keys[index]), b"", error)
+        at = 0
+        while batch := selection.batch(at, batch_bytes):
+            at += len(batch)
+            content, packed_ends, errors, _ = selection.read(batch)
+            ends = memoryview(packed_ends).cast("q")
+            if errors and on_error == "raise":
+                raise _first_error(errors)
+            for place, index in enumerate(batch):
+                key = _key_of(keys[index])
+                if (failure := errors.get(index)) is not None:
+                    yield Item(index, key, b"", failure)
+                else:
+                    yield Item(index, key, content[ends[place] : ends[place + 1]])
+            del content
+
+    def get_many(self, keys: Iterable[Key], *, on_error: OnError = "raise") -> pa.Table:
+        """Reads many objects into an Arrow table, with a row for each key of the list, in its order.
+
+        Columns: `key` (string), `version_id` (string), `content` (large_binary), `error` (string).
+        All content is in memory at once, without a copy; for more than that, use `iter_many`.
+
+        With `on_error="keep"`, the row of an object that can't be read has no content, and its
+        `error` says why. Needs pyarrow.
+        """
+        import pyarrow as pa
+
+        _check_on_error(on_error)
+        listed, selection = self._selection(keys)
+        names = [_text(_key_of(key)) for key in listed]
+        content, ends, errors = _read_all(selection, on_error)
+        messages = [None] * len(listed) if not errors else [_message(errors.get(i)) for i in range(len(listed))]
+        validity = None
+        if errors:
+            bits = bytearray(b"\xff") * -(-len(listed) // 8)
+            for index in errors:
+                bits[index // 8] &= ~(1 << index % 8)
+            validity = pa.py_buffer(bytes(bits))
+        buffers = [validity, pa.py_buffer(ends), pa.py_buffer(content)]
+        return pa.table(
+            {
+                "key": pa.array(names, pa.string()),
+                "version_id": pa.array(selection.version_ids(), pa.string()),
+                "content": pa.Array.from_buffers(pa.large_binary(), len(listed), buffers),
+                "error": pa.array(messages, pa.string()),
+            }
+        )
+
+    def get_array(
+        self, keys: Iterable[Key], dtype: npt.DTypeLike, shape: int | tuple[int, ...] = (-1,)
+    ) -> np.ndarray[Any, Any]:
+        """Reads many objects of equal size into one NumPy array, without a copy.
+
+        The result has an element, row or image for each key: its shape is `(len(keys), *shape)`.
+        With the default, the second dimension is what the first object has. The array is
+        read-only. Fails if an object can't be read, or has another size.
+
+        For example, cutouts of 63 x 63 big-endian floats:
+        `archive.get_array(keys, ">f4", (63, 63))`.
+        """
+        import numpy as np
+
+        listed, selection = self._selection(keys)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        dtype = np.dtype(dtype)
+        if shape.count(-1) > 1 or any(length < -1 for length in shape):
+            raise ValueError("at most one dimension of `shape` is -1")
+        content, packed_ends, _ = _read_all(selection, "raise")
+        ends = np.frombuffer(packed_ends, np.int64)
+        sizes = np.diff(ends)
+        if len(listed) == 0:
+            return np.empty((0, *(max(length, 0) for length in shape)), dtype)
+        size = int(sizes[0])
+        if (sizes != size).any():
+            other = int(np.flatnonzero(sizes != size)[0])
+            raise ValueError(
+                f"{_shown(listed[other])} has {int(sizes[other])} bytes, and {_shown(listed[0])} has {size}"
+            )
+        known = int(np.prod([length for length in shape if length != -1], dtype=np.int64)) * dtype.itemsize
+        if -1 not in shape and known != size or -1 in shape and (known == 0 or size % known != 0):
+            raise ValueError(f"{size} bytes don't make an array of {dtype} with shape {shape}")
+        filled = tuple(size // known if length == -1 else length for length in shape)
+        return np.frombuffer(content, dtype).reshape(len(listed), *filled)
+
+
+def _check_on_error(on_error: str) -> None:
+    if on_error not in ("raise", "keep"):
+        raise ValueError('on_error is "raise" or "keep"')
+
+
+def _read_all(selection: Selection, on_error: OnError) -> tuple[bytes, bytes, dict[int, Exception]]:
+    missing = selection.missing()
+    if missing and on_error == "raise":
+        raise _first_error(missing)
+    content, ends, errors, _ = selection.read(list(range(len(selection))))
+    if errors and on_error == "raise":
+        raise _first_error(errors)
+    return content, ends, {**missing, **errors}
+
+
+def _text(name: str | bytes) -> str:
+    try:
+        text = name.decode() if isinstance(name, bytes) else name
+        text.encode()
+    except UnicodeError:
+        raise ValueError(
+            f"{name!r} isn't UTF-8, as a column of text requires; use iter_many for such names"
+        ) from None
+    return text
+
+
+def _shown(key: Key) -> str:
+    name = _key_of(key)
+    return name if isinstance(name, str) else repr(name)
+
+
+def _message(error: Exception | None) -> str | None:
+    return None if error is None else str(error)

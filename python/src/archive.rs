@@ -1,0 +1,283 @@
+//! An archive, open for reading.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fulgurite_archive::catalogue::{VersionRow, Versions};
+use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::paging::Paged;
+use fulgurite_archive::reserved::is_reserved;
+use fulgurite_archive::set_reader::Repairs;
+use fulgurite_archive::{Access, CatalogueGaps, UnseenPlace};
+use fulgurite_domain::{ObjectName, VersionId};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::entry::Entry;
+use crate::errors::{Class, Failure};
+use crate::name;
+use crate::selection::{Range, Selection};
+
+type Core = fulgurite_archive::Archive;
+
+/// How often platters are closed that are no longer read.
+const CLOSE_INTERVAL: Duration = Duration::from_secs(1);
+/// Content that is read between two looks for signals such as Ctrl-C.
+const SIGNAL_BYTES: usize = 64 << 20;
+
+/// An archive in a folder. Only reads.
+#[pyclass(frozen, module = "fulgurite._native")]
+pub(crate) struct Archive {
+    home: PathBuf,
+    /// `None` once closed.
+    opened: Mutex<Option<Opened>>,
+}
+
+struct Opened {
+    /// The process that opened it: connections to databases don't survive a fork.
+    process: u32,
+    core: Arc<Core>,
+}
+
+impl Opened {
+    fn new(home: &std::path::Path) -> Result<Self, Failure> {
+        let core = Arc::new(Core::open(home, Access::Read)?);
+        let weak = Arc::downgrade(&core);
+        let close = move || {
+            loop {
+                std::thread::sleep(CLOSE_INTERVAL);
+                let Some(core) = weak.upgrade() else { break };
+                core.close_platters();
+            }
+        };
+        let started = std::thread::Builder::new().name("fulgurite-close".to_owned()).spawn(close);
+        started.map_err(|error| Failure::new(Class::Other, format!("can't start a thread: {error}")))?;
+        Ok(Self { process: std::process::id(), core })
+    }
+}
+
+impl Archive {
+    /// The open archive; opened again in a child process.
+    fn core(&self, py: Python<'_>) -> PyResult<Arc<Core>> {
+        let current = || self.opened.lock().expect("nothing panics while it holds this lock");
+        match &*current() {
+            None => return Err(PyValueError::new_err("the archive is closed")),
+            Some(opened) if opened.process == std::process::id() => return Ok(opened.core.clone()),
+            Some(_) => {}
+        }
+        let opened = py.detach(|| Opened::new(&self.home)).map_err(|failure| failure.raise(py))?;
+        let core = opened.core.clone();
+        // The parent's connections must not be closed here: SQLite forbids it.
+        std::mem::forget(current().replace(opened));
+        Ok(core)
+    }
+}
+
+#[pymethods]
+impl Archive {
+    #[new]
+    fn new(py: Python<'_>, home: PathBuf) -> PyResult<Self> {
+        let home = std::path::absolute(&home)?;
+        let opened = py.detach(|| Opened::new(&home)).map_err(|failure| failure.raise(py))?;
+        Ok(Self { home, opened: Mutex::new(Some(opened)) })
+    }
+
+    #[getter]
+    fn home(&self) -> PathBuf {
+        self.home.clone()
+    }
+
+    #[getter]
+    fn id(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.core(py)?.id().to_string())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.opened.lock().expect("nothing panics while it holds this lock").is_none()
+    }
+
+    fn close(&self, py: Python<'_>) {
+        let opened = self.opened.lock().expect("nothing panics while it holds this lock").take();
+        match opened {
+            Some(opened) if opened.process != std::process::id() => std::mem::forget(opened),
+            opened => py.detach(|| drop(opened)),
+        }
+    }
+
+    /// What the catalogue may not list although it exists; `None` if it is complete.
+    fn gaps(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let core = self.core(py)?;
+        py.detach(|| gaps(&core)).map_err(|failure| failure.raise(py))
+    }
+
+    /// The version of a name with this identifier, or the newest.
+    #[pyo3(signature = (name, version_id=None))]
+    fn info(&self, py: Python<'_>, name: &Bound<'_, PyAny>, version_id: Option<&str>) -> PyResult<Entry> {
+        let core = self.core(py)?;
+        let wanted = (name::from_python(name)?, version_id.map(parse_id).transpose()?);
+        let found = py.detach(|| find(&core, &[wanted]));
+        found.into_iter().next().expect("a result for each").map(Entry).map_err(|failure| failure.raise(py))
+    }
+
+    /// The gaps of the catalogue that may hide a newer version of the entry's name.
+    fn doubts(&self, py: Python<'_>, entry: &Entry) -> PyResult<Option<String>> {
+        let core = self.core(py)?;
+        py.detach(|| doubts(&core, [&entry.0].into_iter())).map_err(|failure| failure.raise(py))
+    }
+
+    /// The versions of a name, newest first, deletion markers included.
+    fn versions(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Vec<Entry>> {
+        let core = self.core(py)?;
+        let name = name::from_python(name)?;
+        let rows = py.detach(|| core.reading().versions_of(&name)).map_err(|error| Failure::new(Class::Other, error).raise(py))?;
+        Ok(rows.into_iter().map(Entry).collect())
+    }
+
+    /// A page of the names that begin with `prefix`, after the entry `after`; and whether more
+    /// follow.
+    #[pyo3(signature = (prefix, all_versions, after, limit))]
+    fn page(
+        &self,
+        py: Python<'_>,
+        prefix: &Bound<'_, PyAny>,
+        all_versions: bool,
+        after: Option<&Entry>,
+        limit: usize,
+    ) -> PyResult<(Vec<Entry>, Option<Entry>)> {
+        let core = self.core(py)?;
+        let prefix = name::from_python(prefix)?;
+        let versions = if all_versions { Versions::All } else { Versions::Newest };
+        let after = after.map(|entry| entry.0.cursor());
+        let rows = py.detach(|| core.reading().list(&prefix.0, versions, after.as_ref(), limit));
+        let rows: Vec<VersionRow> = rows.map_err(|error| Failure::new(Class::Other, error).raise(py))?;
+        let next = rows.last().filter(|_| rows.len() == limit).cloned().map(Entry);
+        let shown = rows.into_iter().filter(|row| !prefix.0.is_empty() || !is_reserved(&row.record.name));
+        Ok((shown.map(Entry).collect(), next))
+    }
+
+    /// The content of a version from `start` to `end`.
+    fn read<'py>(&self, py: Python<'py>, entry: &Entry, start: u64, end: u64) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+        let core = self.core(py)?;
+        let end = end.min(entry.0.record.size);
+        let start = start.min(end);
+        let mut repaired = 0;
+        let length = usize::try_from(end - start).map_err(|_| PyValueError::new_err("larger than the address space"))?;
+        let content = PyBytes::new_with(py, length, |out| {
+            let repairs = py.detach(|| read(&core, &entry.0, start..end, out)).map_err(|failure| match failure {
+                Ok(signal) => signal,
+                Err(failure) => failure.of(&entry.0.record.name.display()).raise(py),
+            })?;
+            repaired = repairs.tracks();
+            Ok(())
+        })?;
+        Ok((content, repaired))
+    }
+
+    /// Looks up what to read: names, identifiers of versions (`None` for the newest), and ranges
+    /// (`None` for all).
+    fn select(
+        &self,
+        py: Python<'_>,
+        names: Vec<Bound<'_, PyAny>>,
+        version_ids: Option<Vec<Option<String>>>,
+        ranges: Option<Vec<Range>>,
+    ) -> PyResult<Selection> {
+        let core = self.core(py)?;
+        let mut wanted = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            let id = version_ids.as_ref().and_then(|ids| ids.get(index)?.as_deref()).map(parse_id).transpose()?;
+            wanted.push((name::from_python(name)?, id));
+        }
+        py.detach(|| {
+            let rows = find(&core, &wanted);
+            let newest = wanted.iter().zip(&rows).filter(|((_, id), _)| id.is_none()).filter_map(|(_, row)| row.as_ref().ok());
+            let doubts = doubts(&core, newest)?;
+            Ok(Selection::new(core, rows, doubts, ranges))
+        })
+        .map_err(|failure: Failure| failure.raise(py))
+    }
+}
+
+fn parse_id(text: &str) -> PyResult<VersionId> {
+    text.parse().map_err(|_| PyValueError::new_err(format!("{text:?} is not the identifier of a version")))
+}
+
+/// Looks up names. If the catalogue has gaps, what it doesn't list isn't said to be absent.
+fn find(core: &Core, wanted: &[(ObjectName, Option<VersionId>)]) -> Vec<Result<VersionRow, Failure>> {
+    let mut known_gaps = None;
+    let found = core.find_many(wanted).into_iter().zip(wanted);
+    let explain = |(result, (name, _)): (Result<VersionRow, _>, &(ObjectName, _))| {
+        result.map_err(|error| {
+            let failure = Failure::from(error).of(&name.display());
+            let is_absent = failure.class == Class::NotFound;
+            let gaps = is_absent.then(|| known_gaps.get_or_insert_with(|| gaps(core)));
+            match gaps {
+                Some(Ok(Some(gaps))) => {
+                    Failure::new(Class::Unavailable, format!("{}, but the catalogue is incomplete: {gaps}", failure.message))
+                }
+                Some(Err(error)) => error.clone(),
+                Some(Ok(None)) | None => failure,
+            }
+        })
+    };
+    found.map(explain).collect()
+}
+
+/// The gaps of the catalogue that may hide newer versions than these, which are the newest listed.
+fn doubts<'a>(core: &Core, newest: impl Iterator<Item = &'a VersionRow>) -> Result<Option<String>, Failure> {
+    if core.reading().unlisted_count().map_err(fulgurite_archive::ArchiveError::from)? == 0 {
+        return Ok(None);
+    }
+    let listed: HashMap<&ObjectName, u64> = newest.map(|row| (&row.record.name, row.record.version)).collect();
+    let is_newer = |name: &ObjectName, number| listed.get(name).is_some_and(|listed| *listed < number);
+    Ok(text_of(&CatalogueGaps::find(core, &is_newer)?))
+}
+
+fn gaps(core: &Core) -> Result<Option<String>, Failure> {
+    Ok(text_of(&CatalogueGaps::find(core, &|_, _| true)?))
+}
+
+fn text_of(gaps: &CatalogueGaps) -> Option<String> {
+    let mut parts = Vec::new();
+    if gaps.unlisted > 0 {
+        parts.push(format!("{} versions can't be listed; `fulgurite verify` says why", gaps.unlisted));
+    }
+    if !gaps.unseen.is_empty() {
+        let places: Vec<String> = gaps.unseen.iter().map(UnseenPlace::to_string).collect();
+        parts.push(format!("the last rebuild of the catalogue did not see {}", places.join(", ")));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Reads into memory. The error is that of a signal handler (such as `KeyboardInterrupt`), or a
+/// failure.
+fn read(core: &Core, version: &VersionRow, range: std::ops::Range<u64>, out: &mut [u8]) -> Result<Repairs, Result<PyErr, Failure>> {
+    let mut reader = ObjectReader::new(core).sharing_platters();
+    let (mut filled, mut unchecked, mut signal) = (0, 0, None);
+    let mut sink = |bytes: &[u8]| {
+        out[filled..][..bytes.len()].copy_from_slice(bytes);
+        filled += bytes.len();
+        unchecked += bytes.len();
+        if unchecked >= SIGNAL_BYTES {
+            unchecked = 0;
+            Python::attach(|py| py.check_signals()).map_err(|error| {
+                signal = Some(error);
+                std::io::Error::from(std::io::ErrorKind::Interrupted)
+            })?;
+        }
+        Ok(())
+    };
+    let done = match range == (0..version.record.size) {
+        true => reader.read(version, &mut sink),
+        false => reader.read_range(version, range, &mut sink),
+    };
+    match (done, signal) {
+        (_, Some(signal)) => Err(Ok(signal)),
+        (Err(error), None) => Err(Err(error.into())),
+        (Ok(()), None) => Ok(reader.repairs()),
+    }
+}

@@ -1,0 +1,118 @@
+"""Many objects at once, as tables, arrays and items."""
+
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import Made, noise
+
+import fulgurite
+from fulgurite import Part
+
+
+def keys_of(made):
+    return [name for name in made.content if isinstance(name, str)]
+
+
+def test_a_table_has_the_order_of_the_list(made, archive):
+    keys = keys_of(made)[::-1] + ["large", "empty"]
+    table = archive.get_many(keys)
+    assert table.schema == pa.schema([("key", pa.string()), ("version_id", pa.string()), ("content", pa.large_binary()), ("error", pa.string())])
+    table.validate(full=True)
+    assert table["key"].to_pylist() == keys
+    assert table["content"].to_pylist() == [made.content[key] for key in keys]
+    assert table["error"].null_count == len(keys) and table["content"].null_count == 0
+    assert table["version_id"].to_pylist() == [archive.info(key).version_id for key in keys]
+    assert archive.get_many([]).num_rows == 0 and archive.get_many([]).schema == table.schema
+
+
+def test_failures_are_rows_or_raise(made, archive):
+    keys = ["absent", "large", "gone", "empty", *[f"no/{number}" for number in range(20)], "night/é.txt"]
+    with pytest.raises(fulgurite.NotFound, match="absent"):
+        archive.get_many(keys)
+    with pytest.raises(fulgurite.NotFound, match="absent"):
+        list(archive.iter_many(keys))
+    table = archive.get_many(keys, on_error="keep")
+    table.validate(full=True)
+    content = [made.content.get(key) for key in keys]
+    assert table["content"].to_pylist() == content
+    for key, error, whole in zip(keys, table["error"].to_pylist(), content):
+        assert (error is None) == (whole is not None) and (error is None or error.startswith(f"{key}: "))
+    items = {item.number: item for item in archive.iter_many(keys, on_error="keep")}
+    assert sorted(items) == list(range(len(keys)))
+    for index, whole in enumerate(content):
+        assert items[index].key == keys[index] and items[index].content == (whole or b"")
+        assert isinstance(items[index].error, fulgurite.NotFound) == (whole is None)
+    with pytest.raises(ValueError, match="on_error"):
+        archive.get_many(keys, on_error="ignore")
+    with pytest.raises(ValueError, match="on_error"):
+        archive.iter_many(keys, on_error="ignore")
+
+
+def test_items_come_in_the_order_of_the_medium(made, archive):
+    keys = keys_of(made)
+    shuffled = sorted(keys, key=lambda key: noise(key, 8))
+    items = list(archive.iter_many(shuffled, batch_bytes=100_000))
+    assert sorted(item.number for item in items) == list(range(len(keys)))
+    assert all(item.key == shuffled[item.number] and item.content == made.content[item.key] for item in items)
+    assert [item.key for item in items] == [item.key for item in archive.iter_many(keys, batch_bytes=1)]
+    with pytest.raises(ValueError, match="batch_bytes"):
+        archive.iter_many(keys, batch_bytes=0)
+
+
+def test_names_are_bytes_too(made, archive):
+    assert [item.content for item in archive.iter_many([b"raw/\xff\xfe", "raw/\udcff\udcfe"])] == [b"not UTF-8"] * 2
+    with pytest.raises(ValueError, match="UTF-8"):
+        archive.get_many([b"raw/\xff\xfe"])
+    assert archive.get_many([b"large"])["key"].to_pylist() == ["large"]
+    with pytest.raises(TypeError, match="list of keys"):
+        archive.get_many("large")
+    with pytest.raises(TypeError):
+        archive.get_many([7])
+
+
+def test_parts(made, archive):
+    content = made.content["large"]
+    parts = [Part("large", 5, 10), Part("large", 2_999_990), "large", Part("large", 0, 9_999_999), Part("empty", 3), Part("large", 65_536, 131_072), Part("large", 9_999_999, 10_000_000)]
+    expected = [content[5:10], content[-10:], content, content, b"", content[65_536:131_072], b""]
+    assert archive.get_many(parts)["content"].to_pylist() == expected
+    assert [item.content for item in sorted(archive.iter_many(parts))] == expected
+    for wrong in [Part("large", -1), Part("large", 5, 4)]:
+        with pytest.raises(ValueError, match="range"):
+            archive.get_many([wrong])
+
+
+def test_arrays(made, archive):
+    keys = [f"staged/{number}" for number in range(50)]
+    expected = b"".join(made.content[key] for key in keys)
+    array = archive.get_array(keys, ">f4")
+    assert array.shape == (50, 3_750) and array.dtype == np.dtype(">f4") and not array.flags.writeable
+    assert array.tobytes() == expected
+    assert archive.get_array(keys, "u1", (150, 100)).shape == (50, 150, 100)
+    assert archive.get_array(keys, "u1", (-1, 100)).shape == (50, 150, 100)
+    assert archive.get_array(keys, "u1", 15_000).shape == (50, 15_000)
+    assert archive.get_array([Part(key, 0, 4) for key in keys], "<i4", ()).shape == (50,)
+    assert archive.get_array([], "f8", (-1, 3)).shape == (0, 0, 3)
+    with pytest.raises(ValueError, match="images/001.bin has 1037 bytes, and images/000.bin has 1000"):
+        archive.get_array(["images/000.bin", "images/001.bin"], "u1")
+    for shape in [(7,), (-1, 7), (-1, -1), (-2,), (0,)]:
+        with pytest.raises(ValueError):
+            archive.get_array(keys, "u1", shape)
+    with pytest.raises(fulgurite.NotFound):
+        archive.get_array([*keys, "absent"], "u1")
+
+
+def test_memory_holds_a_batch(tmp_path):
+    made = Made(tmp_path)
+    made.put({f"{number:03}": noise(number, 200_000) for number in range(100)})
+    with fulgurite.open(made.home) as archive:
+        tracemalloc.start()
+        try:
+            total = 0
+            for item in archive.iter_many([f"{number:03}" for number in range(100)], batch_bytes=1_000_000):
+                total += len(item.content)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert total == 20_000_000 and peak < 4_000_000
