@@ -9,16 +9,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import cast
 
 from . import _native
 from ._errors import IncompleteWarning
-from ._objects import Objects, Part, Selection
+from ._objects import BUFFER_BYTES, Objects, Part, RawFile, Selection, as_slice, range_of
 
 Entry = _native.Entry
 
 _PAGE = 1_000
-#: Content that is fetched at once from a file's position.
-_BUFFER_BYTES = 1 << 20
 
 
 class Archive(Objects):
@@ -76,12 +75,21 @@ class Archive(Objects):
         """
         if gaps := self._native.gaps():
             warnings.warn(f"the catalogue is incomplete: {gaps}", IncompleteWarning, stacklevel=2)
-        return self._listed(prefix, versions)
+        return cast(Iterator[Entry], self._pages(prefix, versions, folders=False))
 
-    def _listed(self, prefix: str | bytes, versions: bool) -> Iterator[Entry]:
-        after: Entry | None = None
+    def list_folder(self, prefix: str | bytes = "") -> Iterator[Entry | str]:
+        """What is directly in a folder: its objects, and its folders as `str` that end with a slash.
+
+        `prefix` ends with a slash, or is empty for the topmost folder. Warns as `list` does.
+        """
+        if gaps := self._native.gaps():
+            warnings.warn(f"the catalogue is incomplete: {gaps}", IncompleteWarning, stacklevel=2)
+        return self._pages(prefix, versions=False, folders=True)
+
+    def _pages(self, prefix: str | bytes, versions: bool, folders: bool) -> Iterator[Entry | str]:
+        after: _native.Cursor | None = None
         while True:
-            entries, after = self._native.page(prefix, versions, after, _PAGE)
+            entries, after = self._native.page(prefix, versions, folders, after, _PAGE)
             yield from entries
             if after is None:
                 return
@@ -108,7 +116,7 @@ class Archive(Objects):
         return self._read(entry, start, end)
 
     def _read(self, entry: Entry, start: int, end: int | None) -> bytes:
-        start, end = _range(start, end, entry.size)
+        start, end = as_slice(start, end, entry.size)
         return self._native.read(entry, start, end)[0]
 
     def open(self, key: str | bytes, *, version_id: str | None = None) -> io.BufferedReader:
@@ -118,7 +126,11 @@ class Archive(Objects):
         the whole object: `get` does that.
         """
         entry = self.info(key, version_id=version_id)
-        return io.BufferedReader(_ObjectFile(self, entry), _BUFFER_BYTES)
+
+        def read(start: int, end: int) -> bytes:
+            return self._read(entry, start, end)
+
+        return io.BufferedReader(RawFile(entry.name, entry.size, read), BUFFER_BYTES)
 
     def _warn_if_doubtful(self, entry: Entry) -> None:
         if doubts := self._native.doubts(entry):
@@ -130,69 +142,9 @@ class Archive(Objects):
             selection = self._native.select(builtins.list(names), None, None)
         else:
             ids = [part.version_id for part in parts]
-            ranges = [_range_or_none(part) for part in parts]
+            ranges = [range_of(part) for part in parts]
             selection = self._native.select(builtins.list(names), ids, ranges)
         if doubts := selection.doubts():
             message = f"newer versions may exist, because the catalogue is incomplete: {doubts}"
             warnings.warn(message, IncompleteWarning, stacklevel=4)
         return selection
-
-
-def _range(start: int, end: int | None, size: int) -> tuple[int, int]:
-    """A range within `size` bytes, as in a slice, but without negative numbers."""
-    if start < 0 or (end is not None and end < 0):
-        raise ValueError("start and end are counted from the beginning, and not negative")
-    start = min(start, size)
-    return start, max(start, size if end is None else min(end, size))
-
-
-def _range_or_none(part: Part) -> tuple[int, int | None] | None:
-    if part.start < 0 or (part.end is not None and part.end < part.start):
-        raise ValueError(f"{part} is not a range")
-    return None if part.start == 0 and part.end is None else (part.start, part.end)
-
-
-class _ObjectFile(io.RawIOBase):
-    """An object as a raw file."""
-
-    def __init__(self, archive: Archive, entry: Entry) -> None:
-        super().__init__()
-        self._archive = archive
-        self._entry = entry
-        self._at = 0
-
-    @property
-    def name(self) -> str:
-        return self._entry.name
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        self._check_open()
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._check_open()
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._entry.size}.get(whence)
-        if base is None:
-            raise ValueError("whence is 0, 1 or 2")
-        if base + offset < 0:
-            raise ValueError("a position before the beginning")
-        self._at = base + offset
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        self._check_open()
-        view = memoryview(buffer).cast("B")
-        content = self._archive._read(self._entry, self._at, self._at + len(view))
-        view[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ValueError("I/O operation on closed file")

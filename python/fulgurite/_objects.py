@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ OnError = Literal["raise", "keep"]
 
 #: Content that a batch of `iter_many` holds, unless a single object has more.
 BATCH_BYTES = 64 << 20
+#: Content that is fetched at once from a file's position.
+BUFFER_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,6 +207,67 @@ class Objects:
             raise ValueError(f"{size} bytes don't make an array of {dtype} with shape {shape}")
         filled = tuple(size // known if length == -1 else length for length in shape)
         return np.frombuffer(content, dtype).reshape(len(listed), *filled)
+
+
+class RawFile(io.RawIOBase):
+    """An object as a raw file: `read` returns the bytes from a start to an end."""
+
+    def __init__(self, name: str, size: int, read: Callable[[int, int], bytes]) -> None:
+        super().__init__()
+        self.name = name
+        self._size = size
+        self._read = read
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check_open()
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._check_open()
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}.get(whence)
+        if base is None:
+            raise ValueError("whence is 0, 1 or 2")
+        if base + offset < 0:
+            raise ValueError("a position before the beginning")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._check_open()
+        view = memoryview(buffer).cast("B")
+        end = min(self._at + len(view), self._size)
+        if end <= self._at:
+            return 0
+        content = self._read(self._at, end)
+        view[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+
+def as_slice(start: int, end: int | None, size: int) -> tuple[int, int]:
+    """A range within `size` bytes, as in a slice, but without negative numbers."""
+    if start < 0 or (end is not None and end < 0):
+        raise ValueError("start and end are counted from the beginning, and not negative")
+    start = min(start, size)
+    return start, max(start, size if end is None else min(end, size))
+
+
+def range_of(part: Part) -> tuple[int, int | None] | None:
+    """The range of a part; `None` for the whole object."""
+    if part.start < 0 or (part.end is not None and part.end < part.start):
+        raise ValueError(f"{part} is not a range")
+    return None if part.start == 0 and part.end is None else (part.start, part.end)
 
 
 def _check_on_error(on_error: str) -> None:

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fulgurite_archive::catalogue::{VersionRow, Versions};
+use fulgurite_archive::catalogue::{ListCursor, VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::paging::Paged;
 use fulgurite_archive::reserved::is_reserved;
@@ -76,6 +76,10 @@ impl Archive {
     }
 }
 
+/// A place in a list.
+#[pyclass(frozen, module = "fulgurite._native")]
+pub(crate) struct Cursor(ListCursor);
+
 #[pymethods]
 impl Archive {
     #[new]
@@ -137,26 +141,49 @@ impl Archive {
         Ok(rows.into_iter().map(Entry).collect())
     }
 
-    /// A page of the names that begin with `prefix`, after the entry `after`; and whether more
-    /// follow.
-    #[pyo3(signature = (prefix, all_versions, after, limit))]
-    fn page(
+    /// A page of the names that begin with `prefix`, after the cursor `after`; and the cursor of the
+    /// next page, if there is one. With `folders`, names with a slash after the prefix are
+    /// summarized: one entry is the beginning up to the slash, as `str`.
+    #[pyo3(signature = (prefix, all_versions, folders, after, limit))]
+    fn page<'py>(
         &self,
-        py: Python<'_>,
-        prefix: &Bound<'_, PyAny>,
+        py: Python<'py>,
+        prefix: &Bound<'py, PyAny>,
         all_versions: bool,
-        after: Option<&Entry>,
+        folders: bool,
+        after: Option<&Cursor>,
         limit: usize,
-    ) -> PyResult<(Vec<Entry>, Option<Entry>)> {
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Option<Cursor>)> {
         let core = self.core(py)?;
         let prefix = name::from_python(prefix)?;
         let versions = if all_versions { Versions::All } else { Versions::Newest };
-        let after = after.map(|entry| entry.0.cursor());
-        let rows = py.detach(|| core.reading().list(&prefix.0, versions, after.as_ref(), limit));
+        let rows = py.detach(|| core.reading().list(&prefix.0, versions, after.map(|cursor| &cursor.0), limit));
         let rows: Vec<VersionRow> = rows.map_err(|error| Failure::new(Class::Other, error).raise(py))?;
-        let next = rows.last().filter(|_| rows.len() == limit).cloned().map(Entry);
-        let shown = rows.into_iter().filter(|row| !prefix.0.is_empty() || !is_reserved(&row.record.name));
-        Ok((shown.map(Entry).collect(), next))
+        let mut next = rows.last().filter(|_| rows.len() == limit).map(VersionRow::cursor);
+        let (mut entries, mut folder) = (Vec::with_capacity(rows.len()), None);
+        for row in rows {
+            let rest = row.record.name.0.strip_prefix(&prefix.0[..]).unwrap_or_default();
+            if prefix.0.is_empty() && is_reserved(&row.record.name) {
+                continue;
+            }
+            match rest.iter().position(|byte| *byte == b'/').filter(|_| folders) {
+                None => entries.push(Entry(row).into_pyobject(py)?.into_any()),
+                Some(slash) => {
+                    let named = ObjectName(row.record.name.0[..=prefix.0.len() + slash].to_vec());
+                    if folder.as_ref() != Some(&named) {
+                        entries.push(name::to_python(py, &named)?.into_any());
+                        folder = Some(named);
+                    }
+                }
+            }
+        }
+        // What else is in the last folder is skipped.
+        if let (Some(at), Some(folder)) = (&next, folder)
+            && at.name.0.starts_with(&folder.0)
+        {
+            next = ListCursor::after_prefix(&folder.0);
+        }
+        Ok((entries, next.map(Cursor)))
     }
 
     /// The content of a version from `start` to `end`.

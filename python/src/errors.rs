@@ -14,6 +14,8 @@ pub(crate) enum Class {
     Unavailable,
     /// It is lost or damaged, or its key is.
     Unreadable,
+    /// The server denies access.
+    Refused,
     /// Anything else.
     Other,
 }
@@ -40,6 +42,7 @@ impl Failure {
             Class::NotFound => "NotFound",
             Class::Unavailable => "Unavailable",
             Class::Unreadable => "Unreadable",
+            Class::Refused => "Refused",
             Class::Other => "FulguriteError",
         };
         let made = py.import("fulgurite._errors").and_then(|module| module.getattr(class)?.call1((self.message,)));

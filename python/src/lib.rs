@@ -4,6 +4,7 @@
 //! ```text
 //! fulgurite (Python): Archive, Bucket, files, Arrow, NumPy, fsspec, data frames
 //!     '--> fulgurite._native (this crate): archive, selection -> crate archive
+//!                                          server -> crates client, retrieval
 //! ```
 //!
 //! Reading releases the interpreter's lock, and content is read into the memory of the `bytes` that
@@ -16,6 +17,7 @@ mod entry;
 mod errors;
 mod name;
 mod selection;
+mod server;
 
 use pyo3::prelude::*;
 
@@ -23,7 +25,10 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<archive::Archive>()?;
+    module.add_class::<archive::Cursor>()?;
     module.add_class::<entry::Entry>()?;
     module.add_class::<selection::Selection>()?;
+    module.add_class::<server::Server>()?;
+    module.add_class::<server::ServerSelection>()?;
     Ok(())
 }

@@ -23,7 +23,7 @@ const SIGNAL_OBJECTS: usize = 8_192;
 /// The content of several objects: their bytes, one after another; the end of each, as 64-bit
 /// numbers after a zero; an exception for each that failed, by its number; and the number of
 /// repaired tracks.
-type Content<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyDict>, u64);
+pub(crate) type Content<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyDict>, u64);
 
 /// Objects that were looked up.
 #[pyclass(frozen, module = "fulgurite._native")]

@@ -11,10 +11,11 @@
 //! A [`Retrieval`] keeps its progress in its folder and can be killed at any time: a part has its
 //! name only once it is complete and on disk, and the next run goes on with those that are missing.
 //! One bulk get of the server takes up to 100,000 objects (docs/s3.md); failed objects are
-//! listed in a file beside the part.
+//! listed in a file beside the part. [`Bulk`] gets shorter lists into memory.
 
 #![forbid(unsafe_code)]
 
+mod bulk;
 mod exchange;
 mod job;
 mod list;
@@ -23,6 +24,7 @@ mod part;
 mod rows;
 mod tar_part;
 
+pub use bulk::{Arrived, Bulk, OBJECTS_MAX, Position};
 pub use exchange::{ExchangeError, OnRetry};
 pub use job::{Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 pub use list::{ListError, Requested};

@@ -130,7 +130,7 @@ fn parse(text: &str) -> serde_json::Result<Requested> {
 }
 
 impl Requested {
-    fn new(key: &str) -> Self {
+    pub(crate) fn new(key: &str) -> Self {
         Self { key: key.to_owned(), version_id: None, range: None }
     }
 }

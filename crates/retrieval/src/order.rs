@@ -24,7 +24,7 @@ use crate::rows::CONTENT_BYTES_MAX;
 /// Maximum number of objects of one request.
 pub(crate) const OBJECTS_MAX: usize = 100_000;
 /// Maximum length of the list in one request, a little less than the server's limit.
-const LIST_BYTES_MAX: usize = 15 << 20;
+pub(crate) const LIST_BYTES_MAX: usize = 15 << 20;
 /// Objects per run, which is sorted in memory.
 const RUN_OBJECTS: usize = 500_000;
 
@@ -60,7 +60,7 @@ pub(crate) fn body(objects: &[Requested]) -> Bytes {
 }
 
 /// Length of an object in the body of a request, at most.
-fn body_bytes(object: &Requested) -> usize {
+pub(crate) fn body_bytes(object: &Requested) -> usize {
     let text = |text: &str| 6 * text.len();
     64 + text(&object.key) + object.version_id.as_deref().map_or(0, text) + object.range.as_deref().map_or(0, text)
 }
@@ -79,7 +79,7 @@ pub(crate) fn sort(
     let (mut piece, mut piece_bytes, mut placed) = (Vec::new(), 0, 0);
     let mut place = |piece: &mut Vec<Requested>, runs: &mut Runs| -> Result<(), RetrievalError> {
         placed += piece.len() as u64;
-        runs.add(ask(exchange, std::mem::take(piece))?)?;
+        runs.add(placed_on(exchange, std::mem::take(piece))?)?;
         on_placed(placed);
         Ok(())
     };
@@ -100,20 +100,24 @@ pub(crate) fn sort(
     Ok(parts)
 }
 
-/// Asks the server where objects are.
-fn ask(exchange: &Exchange<'_>, objects: Vec<Requested>) -> Result<Vec<Placed>, ExchangeError> {
+/// Asks the server where objects are: their positions and sizes, in the order of `objects`.
+pub(crate) fn ask(exchange: &Exchange<'_>, objects: &[Requested]) -> Result<Vec<Option<(String, u64)>>, ExchangeError> {
     #[derive(Deserialize)]
     struct Answer {
         order: Vec<Option<(String, u64)>>,
     }
-    let order = exchange.post("order=&retrieve=", &body(&objects), |response| {
+    exchange.post("order=&retrieve=", &body(objects), |response| {
         let answer: Result<Answer, _> = serde_json::from_reader(BufReader::new(&mut *response));
         match answer {
             Ok(answer) if answer.order.len() == objects.len() => Ok(answer.order),
             Ok(answer) => Err(ExchangeError::Malformed(format!("{} positions of {} objects", answer.order.len(), objects.len()))),
             Err(error) => Err(response.failed(|| ExchangeError::Malformed(error.to_string()))),
         }
-    })?;
+    })
+}
+
+fn placed_on(exchange: &Exchange<'_>, objects: Vec<Requested>) -> Result<Vec<Placed>, ExchangeError> {
+    let order = ask(exchange, &objects)?;
     let place = |(object, place): (Requested, Option<(String, u64)>)| {
         let (position, bytes) = place.unwrap_or_else(|| ("~".to_owned(), 0));
         Placed { position, object, bytes }

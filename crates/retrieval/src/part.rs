@@ -19,12 +19,15 @@ use crate::tar_part;
 
 /// The server's result for one object.
 #[derive(Debug, Deserialize)]
-struct Line {
+pub(crate) struct Line {
     key: String,
-    size: Option<u64>,
+    pub(crate) version_id: Option<String>,
+    /// Name of its entry, if it was sent.
+    pub(crate) entry: Option<String>,
+    pub(crate) size: Option<u64>,
     /// The error; `None` if the object was sent.
-    code: Option<String>,
-    message: Option<String>,
+    pub(crate) code: Option<String>,
+    pub(crate) message: Option<String>,
 }
 
 /// An object that the server could not send, and why.
@@ -38,8 +41,8 @@ struct Failed<'a> {
 
 /// The last entry of a response.
 #[derive(Debug, Deserialize)]
-struct Report {
-    objects: Vec<Line>,
+pub(crate) struct Report {
+    pub(crate) objects: Vec<Line>,
 }
 
 /// Totals of a part.
@@ -126,7 +129,7 @@ fn to_parquet(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMu
 }
 
 /// Why a response can't be read.
-enum Unreadable {
+pub(crate) enum Unreadable {
     Io(io::Error),
     Report(serde_json::Error),
     NoReport,
@@ -145,7 +148,10 @@ impl From<Unreadable> for ExchangeError {
 }
 
 /// Passes each entry and its name to `each`, and returns the report at the end.
-fn read_entries<R: Read>(reader: R, mut each: impl FnMut(&mut tar::Entry<'_, R>, String) -> io::Result<()>) -> Result<Report, Unreadable> {
+pub(crate) fn read_entries<R: Read>(
+    reader: R,
+    mut each: impl FnMut(&mut tar::Entry<'_, R>, String) -> io::Result<()>,
+) -> Result<Report, Unreadable> {
     let mut archive = tar::Archive::new(reader);
     for entry in archive.entries().map_err(Unreadable::Io)? {
         let mut entry = entry.map_err(Unreadable::Io)?;
@@ -161,7 +167,7 @@ fn read_entries<R: Read>(reader: R, mut each: impl FnMut(&mut tar::Entry<'_, R>,
 }
 
 /// Checks that a report has a line for each object, and that as many entries came as it says.
-fn check(objects: &[Requested], report: &Report, entries: u64) -> Result<(), ExchangeError> {
+pub(crate) fn check(objects: &[Requested], report: &Report, entries: u64) -> Result<(), ExchangeError> {
     let sent = objects.iter().zip(&report.objects).filter(|(_, line)| line.code.is_none());
     // An object that is listed twice is sent once.
     let distinct = sent.map(|(object, _)| object).collect::<BTreeSet<_>>().len() as u64;

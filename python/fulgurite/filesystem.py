@@ -1,0 +1,266 @@
+"""`fulgurite://` URLs, for programs that open files with fsspec: pandas, xarray, zarr, dask, astropy.
+
+In an archive of this machine, the URL's path is the object's name:
+
+>>> import pandas
+>>> pandas.read_parquet("fulgurite://survey/night.parquet", storage_options={"archive": "/srv/archive"})
+
+At a server, its first component is the bucket:
+
+>>> pandas.read_parquet("fulgurite://survey/night.parquet", storage_options={"endpoint": "http://127.0.0.1:9000"})
+
+Without options, `FULGURITE_ARCHIVE` names the archive; without that, `AWS_ENDPOINT_URL` the server.
+The file system is read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, NoReturn, cast
+
+from fsspec import AbstractFileSystem
+
+from . import connect
+from ._archive import Archive, Entry
+from ._bucket import Bucket, Object
+from ._errors import NotFound
+from ._objects import Item, Objects, Part
+
+
+class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """The objects of an archive or a server, as files. Read-only.
+
+    Options: `archive` (the folder of an archive), or `endpoint` with `access_key`, `secret_key`,
+    `region`, `profile`, `ca_file` and `connections` as `fulgurite.connect` takes them.
+    """
+
+    protocol = "fulgurite"
+    root_marker = ""
+
+    def __init__(
+        self,
+        archive: str | os.PathLike[str] | None = None,
+        endpoint: str | None = None,
+        *,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        region: str | None = None,
+        profile: str | None = None,
+        ca_file: str | None = None,
+        connections: int = 2,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        if archive is not None and endpoint is not None:
+            raise ValueError("archive and endpoint exclude each other")
+        if archive is None and endpoint is None:
+            archive = os.environ.get("FULGURITE_ARCHIVE")
+        self._archive = None if archive is None else Archive(archive)
+        self._server: dict[str, Any] = {
+            "endpoint": endpoint,
+            "access_key": access_key,
+            "secret_key": secret_key,
+            "region": region,
+            "profile": profile,
+            "ca_file": ca_file,
+            "connections": connections,
+        }
+        self._buckets: dict[str, Bucket] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def fsid(self) -> str:
+        """What identifies the archive or the server."""
+        return f"fulgurite:{self._archive.id}" if self._archive is not None else f"fulgurite:{self._server['endpoint']}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        return os.fspath(path).removeprefix("fulgurite://").strip("/")
+
+    def _place(self, path: str) -> tuple[Objects, str, str]:
+        """Where a path leads: to objects, the path of their place, and the name of one."""
+        path = self._strip_protocol(path)
+        if self._archive is not None:
+            return self._archive, "", path
+        name, _, key = path.partition("/")
+        if not name:
+            raise NotFound("a path at a server begins with a bucket")
+        with self._lock:
+            if name not in self._buckets:
+                self._buckets[name] = connect(bucket=name, **self._server)
+            return self._buckets[name], f"{name}/", key
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Size and kind of a file or a folder."""
+        objects, root, name = self._place(path)
+        try:
+            if name:
+                return _described(root, cast("Archive | Bucket", objects).info(name))
+        except NotFound:
+            pass
+        for _entry in self._below(objects, root, name):
+            return _folder(root + name)
+        if not name:
+            return _folder(root)
+        raise NotFound(path)
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[dict[str, Any]] | list[str]:
+        """What is directly in a folder; or the file itself, if the path leads to one."""
+        objects, root, name = self._place(path)
+        found = {entry["name"]: entry for entry in self._below(objects, root, name)}
+        if not found and name:
+            found = {(entry := self.info(path))["name"]: entry}
+        entries = sorted(found.values(), key=lambda entry: str(entry["name"]))
+        return entries if detail else [entry["name"] for entry in entries]
+
+    def _below(self, objects: Objects, root: str, name: str) -> Iterator[dict[str, Any]]:
+        """Files and folders directly in a folder; folders repeatedly."""
+        prefix = f"{name}/" if name else ""
+        entries: Iterator[Entry | Object | str]
+        if isinstance(objects, Bucket):
+            entries = objects.list(prefix, delimiter="/")
+        else:
+            entries = cast(Archive, objects).list_folder(prefix)
+        for entry in entries:
+            if isinstance(entry, str):
+                yield _folder(root + entry)
+            # Some programs mark a folder with an empty object.
+            elif entry.name != prefix:
+                yield _described(root, entry)
+
+    def find(
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **options: Any
+    ) -> Any:
+        """All files below a folder."""
+        if maxdepth is not None or withdirs:
+            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **options)
+        objects, root, name = self._place(path)
+        prefix = f"{name}/" if name else ""
+        found: dict[str, dict[str, Any]] = {}
+        for entry in cast("Archive | Bucket", objects).list(prefix):
+            if not isinstance(entry, str) and _is_file(entry) and not entry.name.endswith("/"):
+                described = _described(root, entry)
+                found[described["name"]] = described
+        if not found and self.isfile(path):
+            described = self.info(path)
+            found[described["name"]] = described
+        return found if detail else list(found)
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        if mode != "rb":
+            _read_only()
+        objects, _root, name = self._place(path)
+        return objects.open(name)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        """The content of a file, or of a part of it. Negative numbers count from its end."""
+        objects, _root, name = self._place(path)
+        if (start or 0) < 0 or (end is not None and end < 0):
+            start, end, _step = slice(start, end).indices(self.info(path)["size"])
+        return objects.get(name, start or 0, end)
+
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
+        """The contents of files, by path; of a single one that is no pattern, its content."""
+        if isinstance(path, str) and not recursive and not any(character in path for character in "*?["):
+            try:
+                return self.cat_file(path)
+            except Exception as error:
+                if on_error == "raise":
+                    raise
+                return {path: error} if on_error == "return" else {}
+        paths = self.expand_path(path, recursive=recursive)
+        parts = [(one, self._place(one)) for one in paths]
+        return self._many([(one, objects, Part(name)) for one, (objects, _root, name) in parts], on_error)
+
+    def cat_ranges(
+        self, paths: list[str], starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return", **_: Any
+    ) -> list[bytes | Exception]:
+        """Parts of files, read in the order in which they are stored."""
+        starts = [starts] * len(paths) if not isinstance(starts, Iterable) else list(starts)
+        ends = [ends] * len(paths) if not isinstance(ends, Iterable) else list(ends)
+        if len(starts) != len(paths) or len(ends) != len(paths):
+            raise ValueError("as many starts and ends as paths")
+        wanted = []
+        for path, start, end in zip(paths, starts, ends, strict=True):
+            objects, _root, name = self._place(path)
+            if (start or 0) < 0 or (end is not None and end < 0):
+                start, end, _step = slice(start, end).indices(self.info(path)["size"])
+            wanted.append((path, objects, Part(name, start or 0, end if end is None else max(end, start or 0))))
+        numbered = [(number, objects, part) for number, (_, objects, part) in enumerate(wanted)]
+        found = self._many(numbered, on_error if on_error == "raise" else "return")
+        return [found[number] for number in range(len(paths))]
+
+    def _many(self, wanted: list[tuple[Any, Objects, Part]], on_error: str) -> dict[Any, Any]:
+        """Contents, by what names them."""
+        places: dict[int, tuple[Objects, list[tuple[Any, Part]]]] = {}
+        for name, objects, part in wanted:
+            places.setdefault(id(objects), (objects, []))[1].append((name, part))
+        found: dict[Any, Any] = {}
+        for objects, parts in places.values():
+            items: Iterator[Item] = objects.iter_many([part for _, part in parts], on_error="keep")
+            for item in items:
+                name = parts[item.number][0]
+                if item.error is None:
+                    found[name] = item.content
+                elif on_error == "raise":
+                    raise item.error
+                elif on_error == "return":
+                    found[name] = item.error
+        return found
+
+    def modified(self, path: str) -> datetime | None:
+        """When a file was last modified or stored."""
+        return cast("datetime | None", self.info(path).get("mtime"))
+
+    def created(self, path: str) -> datetime | None:
+        """When a file was stored."""
+        return cast("datetime | None", self.info(path).get("created"))
+
+    def ukey(self, path: str) -> str:
+        """What changes when the file does."""
+        info = self.info(path)
+        return str(info.get("version_id") or info.get("etag") or info.get("size"))
+
+    def checksum(self, path: str) -> str:
+        """What changes when the file does."""
+        return self.ukey(path)
+
+    def sign(self, path: str, expiration: int = 100, **_: Any) -> NoReturn:
+        raise NotImplementedError("this file system makes no signed URLs")
+
+    def _read_only_operation(self, *_: Any, **__: Any) -> NoReturn:
+        _read_only()
+
+    mkdir = makedirs = rmdir = rm_file = _rm = rm = cp_file = mv = touch = pipe_file = put_file = _read_only_operation
+
+
+def _read_only() -> NoReturn:
+    raise PermissionError("fulgurite:// is read-only; put objects with `fulgurite put`, or over S3")
+
+
+def _is_file(entry: Entry | Object) -> bool:
+    return isinstance(entry, Object) or entry.kind in ("file", "link")
+
+
+def _folder(path: str) -> dict[str, Any]:
+    return {"name": path.rstrip("/"), "size": 0, "type": "directory"}
+
+
+def _described(root: str, entry: Entry | Object) -> dict[str, Any]:
+    if not _is_file(entry):
+        return _folder(root + entry.name)
+    described = {
+        "name": root + entry.name,
+        "size": entry.size,
+        "type": "file",
+        "version_id": entry.version_id,
+        "mtime": entry.modified,
+    }
+    if isinstance(entry, Object):
+        return described | {"etag": entry.etag, "created": entry.modified}
+    return described | {"sha256": entry.sha256, "created": entry.created}

@@ -1,0 +1,455 @@
+//! An S3 server: signed requests over connections that are kept open, and bulk gets.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fulgurite_client::{CLOSED, Failure as Broken, ServerOptions, failure_of, next_frame, region};
+use fulgurite_retrieval::{Arrived, Bulk, ExchangeError, OBJECTS_MAX, Position, Requested};
+use http::{Method, StatusCode};
+use http_body_util::Full;
+use hyper::client::conn::http1::SendRequest;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::errors::{Class, Failure};
+use crate::selection::{Content, Range};
+
+type Core = fulgurite_client::Server;
+
+/// Timeout of a response that makes no progress.
+const SILENCE: Duration = Duration::from_secs(300);
+/// Attempts of a request that fails for a reason that may pass.
+const ATTEMPTS_MAX: u32 = 6;
+/// Pause before the second attempt; it doubles with each.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How often to look for signals such as Ctrl-C.
+const GLANCE: Duration = Duration::from_millis(100);
+/// Bounds of a bulk get. Each is repeated as a whole if it fails.
+const BULK_OBJECTS: usize = 5_000;
+const BULK_BYTES: u64 = 64 << 20;
+
+/// A bucket at an S3 server.
+#[pyclass(frozen, module = "fulgurite._native")]
+pub(crate) struct Server {
+    endpoint: String,
+    options: ServerOptions,
+    /// Bulk gets at a time.
+    connections: usize,
+    running: Mutex<Option<Arc<Running>>>,
+}
+
+/// What belongs to one process: threads and connections don't survive a fork.
+struct Running {
+    process: u32,
+    runtime: Runtime,
+    core: Core,
+    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    connections: usize,
+}
+
+/// A response: its status, its headers (names in lower case) and its body.
+type Response = (StatusCode, Vec<(String, String)>, Vec<u8>);
+/// The same for Python.
+type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
+
+impl Running {
+    fn new(endpoint: &str, options: &ServerOptions, connections: usize) -> Result<Self, Failure> {
+        let core = Core::new(endpoint, options).map_err(|error| Failure::new(Class::Other, error))?;
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::new(Class::Other, format!("can't prepare for connections: {error}")))?;
+        Ok(Self { process: std::process::id(), runtime, core, idle: Mutex::default(), connections })
+    }
+
+    async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Result<Response, Broken> {
+        let request = self.core.request(method, path, headers, None, Full::new(Bytes::new())).await?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut sender = match idle.filter(|sender| !sender.is_closed()) {
+            Some(sender) => sender,
+            None => {
+                let (sender, connection) = self.core.connect().await?;
+                tokio::spawn(connection);
+                sender
+            }
+        };
+        sender.ready().await.map_err(|error| failure_of(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| failure_of(&error))?;
+        let (head, mut body) = response.into_parts();
+        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        let mut content = Vec::new();
+        loop {
+            let frame = tokio::time::timeout(SILENCE, next_frame(&mut body)).await.map_err(|_| "no response".to_owned())?;
+            let Some(frame) = frame else { break };
+            content.extend_from_slice(frame?.data_ref().map_or(&[], |data| data));
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Ok((head.status, headers, content))
+    }
+
+    /// Sends a request until it succeeds, or fails for a reason that won't pass.
+    async fn send(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Result<Response, Broken> {
+        let mut attempt = 1;
+        loop {
+            let exchanged = tokio::time::timeout(2 * SILENCE, self.exchange(method, path, headers)).await;
+            let exchanged = exchanged.unwrap_or_else(|_| Err("no response".to_owned()));
+            let may_pass = match &exchanged {
+                Ok((status, ..)) => {
+                    status.is_server_error() && *status != StatusCode::NOT_IMPLEMENTED
+                        || matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+                }
+                // A server that isn't there is no passing trouble of one that is.
+                Err(error) => !error.starts_with("no connection"),
+            };
+            if !may_pass || attempt == ATTEMPTS_MAX {
+                return exchanged;
+            }
+            // A connection that the server closed while it was idle says nothing about the server.
+            if attempt > 1 || !matches!(&exchanged, Err(error) if error == CLOSED) {
+                tokio::time::sleep(PAUSE * (1 << (attempt - 1))).await;
+            }
+            attempt += 1;
+        }
+    }
+}
+
+impl Server {
+    fn running(&self, py: Python<'_>) -> PyResult<Arc<Running>> {
+        let current = || self.running.lock().expect("nothing panics while it holds this lock");
+        match &*current() {
+            None => return Err(PyValueError::new_err("the bucket is closed")),
+            Some(running) if running.process == std::process::id() => return Ok(running.clone()),
+            Some(_) => {}
+        }
+        let made = py.detach(|| Running::new(&self.endpoint, &self.options, self.connections));
+        let made = Arc::new(made.map_err(|failure| failure.raise(py))?);
+        // The runtime of the parent would wait for threads that this process doesn't have.
+        std::mem::forget(current().replace(made.clone()));
+        Ok(made)
+    }
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[pyo3(signature = (endpoint, bucket, region_name, keys, profile, authorities, connections))]
+    fn new(
+        py: Python<'_>,
+        endpoint: String,
+        bucket: String,
+        region_name: Option<&str>,
+        keys: Option<(String, String)>,
+        profile: Option<String>,
+        authorities: Option<String>,
+        connections: usize,
+    ) -> PyResult<Self> {
+        let options = ServerOptions { bucket, region: region(region_name), keys, profile, authorities };
+        let running = py.detach(|| Running::new(&endpoint, &options, connections)).map_err(|failure| failure.raise(py))?;
+        Ok(Self { endpoint, options, connections, running: Mutex::new(Some(Arc::new(running))) })
+    }
+
+    #[getter]
+    fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    #[getter]
+    fn bucket(&self) -> &str {
+        &self.options.bucket
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.running.lock().expect("nothing panics while it holds this lock").is_none()
+    }
+
+    fn close(&self, py: Python<'_>) {
+        let running = self.running.lock().expect("nothing panics while it holds this lock").take();
+        match running {
+            Some(running) if running.process != std::process::id() => std::mem::forget(running),
+            running => py.detach(|| drop(running)),
+        }
+    }
+
+    /// Sends a request without a body, and returns the response's status, headers and body. `path`
+    /// is escaped.
+    fn request<'py>(&self, py: Python<'py>, method: &str, path: &str, headers: Vec<(String, String)>) -> PyResult<Answer<'py>> {
+        let running = self.running(py)?;
+        let method: Method = method.parse().map_err(|_| PyValueError::new_err("a method"))?;
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let response = py.detach(|| {
+            running.runtime.block_on(async {
+                tokio::select! {
+                    response = running.send(&method, path, &headers) => Ok(response),
+                    raised = signal() => Err(raised),
+                }
+            })
+        })?;
+        let failed = |why| Failure::new(Class::Unavailable, format!("{}: {why}", self.endpoint)).raise(py);
+        let (status, headers, content) = response.map_err(failed)?;
+        Ok((status.as_u16(), headers, PyBytes::new(py, &content)))
+    }
+
+    /// Asks where objects are: keys, versions (`None` for the newest) and ranges (`None` for all).
+    fn select(
+        &self,
+        py: Python<'_>,
+        keys: Vec<String>,
+        version_ids: Option<Vec<Option<String>>>,
+        ranges: Option<Vec<Range>>,
+    ) -> PyResult<ServerSelection> {
+        let running = self.running(py)?;
+        let object = |(index, key): (usize, String)| {
+            let version_id = version_ids.as_ref().and_then(|ids| ids.get(index)?.clone());
+            let range = ranges.as_ref().and_then(|ranges| *ranges.get(index)?);
+            let range = range.map(|(start, end)| match end {
+                None => format!("bytes={start}-"),
+                // A range of S3 has at least one byte.
+                Some(end) => format!("bytes={start}-{}", end.max(start + 1) - 1),
+            });
+            Requested { key, version_id, range }
+        };
+        let objects: Vec<Requested> = keys.into_iter().enumerate().map(object).collect();
+        let is_empty = |range: &Range| matches!(range, Some((start, Some(end))) if end <= start);
+        let empty = ranges.iter().flatten().enumerate().filter(|(_, range)| is_empty(range)).map(|(index, _)| index).collect();
+        let positions = interruptible(py, |stop| {
+            let bulk = Bulk::new(&running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
+            bulk.positions(&objects)
+        })?;
+        let positions = positions.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
+        let mut order: Vec<usize> = (0..objects.len()).collect();
+        // What could not be looked up comes last.
+        order.sort_by_key(|index| (positions[*index].is_none(), positions[*index].clone(), *index));
+        let version_ids = Mutex::new(vec![None; objects.len()]);
+        Ok(ServerSelection { running, endpoint: self.endpoint.clone(), objects, empty, positions, order, version_ids })
+    }
+}
+
+/// What a signal handler raises, such as `KeyboardInterrupt`. Signals are handled in Python's main
+/// thread; elsewhere this takes for ever.
+async fn signal() -> PyErr {
+    loop {
+        tokio::time::sleep(GLANCE).await;
+        if let Err(raised) = Python::attach(|py| py.check_signals()) {
+            return raised;
+        }
+    }
+}
+
+/// Runs `work` in another thread, without the interpreter's lock, and stops it if a signal handler
+/// raises.
+fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
+    let stop = AtomicBool::new(false);
+    py.detach(|| {
+        std::thread::scope(|scope| {
+            let (done, result) = mpsc::channel();
+            let stop = &stop;
+            let worker = scope.spawn(move || done.send(work(stop)));
+            let mut raised = None;
+            loop {
+                match result.recv_timeout(GLANCE) {
+                    Ok(result) => return raised.map_or(Ok(result), Err),
+                    Err(RecvTimeoutError::Timeout) => {
+                        if let Err(error) = Python::attach(|py| py.check_signals()) {
+                            raised = Some(error);
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                    Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                        Err(panic) => std::panic::resume_unwind(panic),
+                        Ok(_) => unreachable!("the worker sends its result"),
+                    },
+                }
+            }
+        })
+    })
+}
+
+fn failure(endpoint: &str, error: &ExchangeError) -> Failure {
+    let class = match error {
+        ExchangeError::Refused(refusal) => class_of(refusal.status, refusal.code.as_deref().unwrap_or_default()),
+        ExchangeError::Failed(_) => Class::Unavailable,
+        _ => Class::Other,
+    };
+    Failure::new(class, format!("{endpoint}: {error}"))
+}
+
+/// The class of an error of S3.
+fn class_of(status: StatusCode, code: &str) -> Class {
+    match (code, status) {
+        ("NoSuchKey" | "NoSuchVersion" | "NoSuchBucket" | "MethodNotAllowed", _) | (_, StatusCode::NOT_FOUND) => Class::NotFound,
+        ("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch", _) | (_, StatusCode::FORBIDDEN) => Class::Refused,
+        ("InvalidObjectState" | "SlowDown" | "InternalError", _) => Class::Unavailable,
+        _ if status.is_server_error() => Class::Unavailable,
+        _ => Class::Other,
+    }
+}
+
+/// What a list of keys selects at a server.
+#[pyclass(frozen, module = "fulgurite._native")]
+pub(crate) struct ServerSelection {
+    running: Arc<Running>,
+    endpoint: String,
+    /// In the order of the list.
+    objects: Vec<Requested>,
+    /// Numbers of the objects of which no byte is wanted.
+    empty: HashSet<usize>,
+    positions: Vec<Option<Position>>,
+    /// Numbers of the objects, in read order.
+    order: Vec<usize>,
+    /// Identifiers of the versions that arrived.
+    version_ids: Mutex<Vec<Option<String>>>,
+}
+
+impl ServerSelection {
+    fn bytes_of(&self, number: usize) -> u64 {
+        self.positions.get(number).and_then(Option::as_ref).map_or(0, |position| position.bytes)
+    }
+
+    /// Objects for one request each, in read order.
+    fn requests(&self, numbers: &[usize]) -> Vec<Vec<usize>> {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_by_key(|number| (self.positions[*number].is_none(), &self.positions[*number], *number));
+        let mut requests: Vec<Vec<usize>> = Vec::new();
+        let mut bytes = 0;
+        for number in sorted {
+            bytes += self.bytes_of(number);
+            match requests.last_mut() {
+                Some(last) if last.len() < BULK_OBJECTS.min(OBJECTS_MAX) && bytes <= BULK_BYTES => last.push(number),
+                _ => {
+                    bytes = self.bytes_of(number);
+                    requests.push(vec![number]);
+                }
+            }
+        }
+        requests
+    }
+
+    fn fetch(&self, numbers: &[usize], stop: &AtomicBool) -> Result<Vec<(usize, Arrived)>, ExchangeError> {
+        let bulk = Bulk::new(&self.running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
+        let objects: Vec<Requested> = numbers.iter().map(|number| self.objects[*number].clone()).collect();
+        Ok(numbers.iter().copied().zip(bulk.get(&objects)?).collect())
+    }
+
+    /// Gets objects over several connections. Results are in no order.
+    fn fetch_all(&self, numbers: &[usize], stop: &AtomicBool) -> Result<Vec<(usize, Arrived)>, ExchangeError> {
+        let requests = self.requests(numbers);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut arrived = Vec::new();
+            while let Some(numbers) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match self.fetch(numbers, stop) {
+                    Ok(more) => arrived.extend(more),
+                    Err(error) => {
+                        // The others end too.
+                        next.store(requests.len(), Ordering::Relaxed);
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(arrived)
+        };
+        std::thread::scope(|scope| {
+            let threads = self.running.connections.clamp(1, requests.len().max(1));
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            for worker in workers {
+                let more = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                all = all.and_then(|mut all| {
+                    more.map(|more| {
+                        all.extend(more);
+                        all
+                    })
+                });
+            }
+            all
+        })
+    }
+}
+
+#[pymethods]
+impl ServerSelection {
+    fn __len__(&self) -> usize {
+        self.objects.len()
+    }
+
+    #[getter]
+    fn found_count(&self) -> usize {
+        self.positions.iter().flatten().count()
+    }
+
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.positions.iter().flatten().map(|position| position.bytes).sum()
+    }
+
+    /// Nothing: what can't be read is known once the server was asked for it.
+    fn missing<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        PyDict::new(py)
+    }
+
+    /// Identifiers of the versions that were read, in the order of the list; `None` in buckets
+    /// without versions.
+    fn version_ids(&self) -> Vec<Option<String>> {
+        self.version_ids.lock().expect("nothing panics while it holds this lock").clone()
+    }
+
+    /// Numbers of the next items in read order, from `start` on: at least one, and as many as have
+    /// at most `max_bytes`.
+    fn batch(&self, start: usize, max_bytes: u64) -> Vec<usize> {
+        let mut bytes = 0_u64;
+        let rest = self.order.get(start..).unwrap_or_default();
+        let fits = |(at, number): &(usize, &usize)| {
+            bytes = bytes.saturating_add(self.bytes_of(**number));
+            *at == 0 || *at < OBJECTS_MAX && bytes <= max_bytes
+        };
+        rest.iter().enumerate().take_while(fits).map(|(_, number)| *number).collect()
+    }
+
+    /// Reads items by their numbers.
+    fn read<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Content<'py>> {
+        let arrived = interruptible(py, |stop| self.fetch_all(&numbers, stop))?;
+        let arrived = arrived.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
+        let mut contents: HashMap<usize, Vec<u8>> = HashMap::with_capacity(arrived.len());
+        let errors = PyDict::new(py);
+        let mut version_ids = self.version_ids.lock().expect("nothing panics while it holds this lock");
+        for (number, object) in arrived {
+            match object {
+                Arrived::Content { version_id, content } => {
+                    version_ids[number] = version_id;
+                    if !self.empty.contains(&number) {
+                        contents.insert(number, content);
+                    }
+                }
+                // A range beyond the end of an object is empty, as in slices of Python.
+                Arrived::Failed { code, .. } if code == "InvalidRange" => {}
+                Arrived::Failed { code, message } => {
+                    let class = class_of(StatusCode::OK, &code);
+                    let failure = Failure::new(class, format!("{code}: {message}")).of(&self.objects[number].key);
+                    errors.set_item(number, failure.raise(py))?;
+                }
+            }
+        }
+        drop(version_ids);
+        let mut ends: Vec<u8> = 0_i64.to_ne_bytes().to_vec();
+        let mut end = 0_usize;
+        for number in &numbers {
+            end += contents.get(number).map_or(0, Vec::len);
+            ends.extend((end as i64).to_ne_bytes());
+        }
+        let content = PyBytes::new_with(py, end, |mut rest| {
+            for number in &numbers {
+                let Some(content) = contents.remove(number) else { continue };
+                rest.split_off_mut(..content.len()).expect("as long as all of them").copy_from_slice(&content);
+            }
+            Ok(())
+        })?;
+        Ok((content, PyBytes::new(py, &ends), errors, 0))
+    }
+}

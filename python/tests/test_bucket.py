@@ -1,0 +1,284 @@
+"""Objects of a server."""
+
+import hashlib
+import http.server
+import io
+import multiprocessing
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from conftest import noise
+from serving import Own, connect
+
+import fulgurite
+from fulgurite import Part
+
+KEYS = ["plain", "a b+c&d=é%2F", "x/../y", "//", "..", "\u2028\n\t", "dir/", "dir/x", "q?r#s", "'\"<>"]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    with Own(tmp_path_factory.mktemp("server")) as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def s3(own):
+    return connect(own.server, own.account)
+
+
+@pytest.fixture(scope="module")
+def content(s3):
+    """What the bucket `objects` has."""
+    s3.create_bucket(Bucket="objects")
+    content = {key: noise(key, 100 + 1_000 * number) for number, key in enumerate(KEYS)}
+    content |= {f"many/{number:05}": noise(number, number % 3_000) for number in range(1_200)}
+    content |= {"empty": b"", "large": noise("large", 9_000_000)}
+    for key, body in content.items():
+        s3.put_object(Bucket="objects", Key=key, Body=body, Metadata={"night": "7"}, ContentType="image/fits")
+    return content
+
+
+def open_bucket(own, name="objects", **options):
+    account = own.account
+    keys = {"access_key": account.access_key, "secret_key": account.secret_key}
+    return fulgurite.connect(own.endpoint, name, region=own.region, **(keys | options))
+
+
+@pytest.fixture
+def bucket(own, content):
+    with open_bucket(own) as bucket:
+        yield bucket
+
+
+def test_every_key_is_listed_and_read(content, bucket):
+    listed = {entry.name: entry for entry in bucket.list()}
+    assert list(listed) == sorted(content, key=str.encode)
+    for key in [*KEYS, "empty", "many/01199", "large"]:
+        whole = content[key]
+        assert bucket.get(key) == bucket.get(key.encode()) == whole
+        info = bucket.info(key)
+        assert (info.name, info.size, info.etag) == (key, len(whole), hashlib.md5(whole).hexdigest())
+        assert (info.metadata, info.content_type) == ({"night": "7"}, "image/fits")
+        assert (listed[key].size, listed[key].etag, listed[key].storage_class) == (info.size, info.etag, None)
+        assert datetime.now(UTC) - info.modified < timedelta(minutes=10) and abs(info.modified - listed[key].modified) < timedelta(seconds=1)
+
+
+def test_lists_have_prefixes(content, bucket):
+    assert [entry.name for entry in bucket.list("many/0000")] == [f"many/{number:05}" for number in range(10)]
+    tops = [entry if isinstance(entry, str) else entry.name for entry in bucket.list(delimiter="/")]
+    assert tops == sorted({key[: key.index("/") + 1] if "/" in key else key for key in content}, key=str.encode)
+    assert [entry if isinstance(entry, str) else entry.name for entry in bucket.list("dir/", delimiter="/")] == ["dir/", "dir/x"]
+    assert list(bucket.list("absent")) == []
+
+
+def test_ranges_are_like_slices(content, bucket):
+    whole = content["large"]
+    for start, end in [(0, 0), (0, 1), (65_535, 65_537), (8_999_999, 99_999_999), (9_000_000, None), (7, 3), (10_000_000, 11_000_000), (5, 5)]:
+        assert bucket.get("large", start, end) == whole[start:end]
+    assert bucket.get("empty", 0, 5) == bucket.get("empty", 3) == b""
+    with pytest.raises(ValueError, match="not negative"):
+        bucket.get("large", -1)
+    parts = [Part("large", 5, 10), Part("large", 8_999_990), "large", Part("large", 0, 99_999_999), Part("empty", 3), Part("large", 10_000_000), Part("large", 7, 7), Part("empty", 0, 0)]
+    expected = [whole[5:10], whole[-10:], whole, whole, b"", b"", b"", b""]
+    assert bucket.get_many(parts)["content"].to_pylist() == expected
+    assert [item.content for item in sorted(bucket.iter_many(parts))] == expected
+
+
+def test_many_objects(content, bucket):
+    keys = sorted(content, key=lambda key: noise(key, 8)) + ["plain", "plain"]
+    table = bucket.get_many(keys)
+    table.validate(full=True)
+    assert table["key"].to_pylist() == keys and table["content"].to_pylist() == [content[key] for key in keys]
+    assert table["version_id"].null_count == table["error"].null_count == len(keys)
+    for batch_bytes in [50_000, 1 << 30]:
+        items = list(bucket.iter_many(keys, batch_bytes=batch_bytes))
+        assert sorted(item.number for item in items) == list(range(len(keys)))
+        assert all(item.key == keys[item.number] and item.content == content[item.key] for item in items)
+    assert bucket.get_many([]).num_rows == 0
+    assert bucket.get_array([Part(f"many/{number:05}", 0, 8) for number in range(8, 100)], "<i8", ()).shape == (92,)
+
+
+def test_failures_are_rows_or_raise(content, bucket):
+    keys = ["plain", "absent", "gone/é", "large"]
+    with pytest.raises(fulgurite.NotFound, match="absent: NoSuchKey"):
+        bucket.get_many(keys)
+    table = bucket.get_many(keys, on_error="keep")
+    assert table["content"].to_pylist() == [content["plain"], None, None, content["large"]]
+    assert [error is None or error.split(":")[0] for error in table["error"].to_pylist()] == [True, "absent", "gone/é", True]
+    failed = [item for item in bucket.iter_many(keys, on_error="keep") if item.error]
+    assert sorted(item.key for item in failed) == ["absent", "gone/é"] and all(isinstance(item.error, fulgurite.NotFound) for item in failed)
+    for use in [bucket.get, bucket.info, bucket.open]:
+        with pytest.raises(FileNotFoundError, match="absent"):
+            use("absent")
+        with pytest.raises(fulgurite.NotFound):
+            use("")
+        with pytest.raises(fulgurite.NotFound, match="UTF-8"):
+            use(b"\xff")
+
+
+def test_files_read_and_seek(content, bucket):
+    whole = content["large"]
+    with bucket.open("large") as file:
+        assert file.read(10) == whole[:10]
+        assert file.seek(-5, io.SEEK_END) == len(whole) - 5 and file.read() == whole[-5:]
+        assert file.seek(5_000_000) == 5_000_000 and file.read(100) == whole[5_000_000:5_000_100]
+    with bucket.open("empty") as file:
+        assert file.read() == b""
+
+
+def test_a_file_never_has_bytes_of_two_versions(own, s3):
+    s3.create_bucket(Bucket="changing")
+    s3.put_object(Bucket="changing", Key="k", Body=bytes(5_000_000))
+    with open_bucket(own, "changing") as bucket, bucket.open("k") as file:
+        assert file.read(10) == bytes(10)
+        s3.put_object(Bucket="changing", Key="k", Body=b"1" * 5_000_000)
+        file.seek(4_000_000)
+        with pytest.raises(fulgurite.Unavailable, match="replaced"):
+            file.read(10)
+
+
+def test_versions(own, s3):
+    s3.create_bucket(Bucket="versioned")
+    s3.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
+    ids = [s3.put_object(Bucket="versioned", Key="k", Body=body)["VersionId"] for body in [b"one", b"two"]]
+    with open_bucket(own, "versioned") as bucket:
+        assert bucket.get("k") == b"two" and bucket.get("k", version_id=ids[0]) == b"one"
+        assert bucket.info("k").version_id == ids[1]
+        table = bucket.get_many([Part("k", version_id=ids[0]), "k", Part("k", 1, version_id=ids[0])])
+        assert table["content"].to_pylist() == [b"one", b"two", b"ne"] and table["version_id"].to_pylist() == [ids[0], ids[1], ids[0]]
+        with bucket.open("k") as file:
+            s3.put_object(Bucket="versioned", Key="k", Body=b"three")
+            assert file.read() == b"two"
+        s3.delete_object(Bucket="versioned", Key="k")
+        with pytest.raises(fulgurite.NotFound):
+            bucket.get("k")
+
+
+def test_who_may_not_read_is_refused(own, content):
+    with open_bucket(own, secret_key="wrong" * 8) as bucket:
+        for use in [lambda: bucket.get("plain"), lambda: bucket.get_many(["plain"]), lambda: list(bucket.list())]:
+            with pytest.raises(fulgurite.Refused) as error:
+                use()
+            assert isinstance(error.value, PermissionError) and "wrong" not in str(error.value)
+    other = own.add_account("other")
+    with open_bucket(own, access_key=other.access_key, secret_key=other.secret_key) as bucket:
+        with pytest.raises(fulgurite.Refused):
+            bucket.get("plain")
+        with pytest.raises(fulgurite.Refused):
+            bucket.get_many(["plain"])
+
+
+def test_what_is_no_server_says_so(own, monkeypatch):
+    with pytest.raises(fulgurite.NotFound, match="NoSuchBucket"):
+        open_bucket(own, "absent").get_many(["k"])
+    with pytest.raises(fulgurite.NotFound, match="absent.*NoSuchBucket"):
+        list(open_bucket(own, "absent").list())
+    with pytest.raises(fulgurite.Unavailable, match="no connection"):
+        fulgurite.connect("http://127.0.0.1:9", "b", access_key="a", secret_key="b").get("k")
+    for name in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"]:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="no endpoint"):
+        fulgurite.connect(bucket="objects")
+    for arguments, options in [(("127.0.0.1", "b"), {}), (("http://h", ""), {}), (("http://h", "a/b"), {}), (("http://h", "b"), {"access_key": "a"}), (("http://h", "b"), {"connections": 0})]:
+        with pytest.raises((ValueError, fulgurite.FulguriteError)):
+            fulgurite.connect(*arguments, **({"access_key": "a", "secret_key": "b"} | options if len(options) != 1 or "connections" in options else options))
+
+
+def test_the_environment_names_the_server(own, content, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", own.endpoint)
+    monkeypatch.setenv("AWS_REGION", own.region)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", own.account.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", own.account.secret_key)
+    with fulgurite.connect(bucket="objects") as bucket:
+        assert bucket.get("plain") == content["plain"]
+        assert own.account.secret_key not in repr(bucket)
+
+
+def test_a_closed_bucket_says_so(own, content):
+    bucket = open_bucket(own)
+    assert bucket.get("plain") == content["plain"]
+    bucket.close()
+    assert bucket.closed and "closed" in repr(bucket)
+    for use in [lambda: bucket.get("plain"), lambda: bucket.get_many(["plain"])]:
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+class Faulty(http.server.BaseHTTPRequestHandler):
+    """Cuts off its first responses, and refuses for a while, as the class says."""
+
+    protocol_version = "HTTP/1.1"
+    trouble: list = []
+
+    def do_GET(self):
+        trouble = self.trouble.pop() if self.trouble else None
+        if trouble == "slow":
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif trouble == "cut":
+            self.send_response(200)
+            self.send_header("Content-Length", "7")
+            self.end_headers()
+            self.wfile.write(b"con")
+            self.close_connection = True
+        else:
+            self.send_response(200)
+            self.send_header("Content-Length", "7")
+            self.end_headers()
+            self.wfile.write(b"content")
+            # As a server that ends connections which were idle.
+            self.close_connection = trouble == "hang up"
+
+    def log_message(self, *_):
+        pass
+
+
+def test_passing_troubles_are_tried_again():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Faulty)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        Faulty.trouble = ["slow", "cut", "cut"]
+        with fulgurite.connect(f"http://127.0.0.1:{server.server_port}", "b", access_key="a", secret_key="b") as bucket:
+            assert bucket.get("k") == b"content" and Faulty.trouble == []
+            Faulty.trouble = ["hang up"] * 3
+            assert [bucket.get("k") for _ in range(4)] == [b"content"] * 4 and Faulty.trouble == []
+            with pytest.raises(fulgurite.FulguriteError, match="XML"):
+                list(bucket.list())
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _in_child(bucket, keys, queue):
+    queue.put([bucket.get(key) for key in keys] + bucket.get_many(keys)["content"].to_pylist())
+
+
+def test_forked_processes_read_too(content, bucket):
+    assert bucket.get("plain") == content["plain"]
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=_in_child, args=(bucket, KEYS, queue)) for _ in range(2)]
+    for child in children:
+        child.start()
+    assert [queue.get(timeout=60) for _ in children] == [2 * [content[key] for key in KEYS]] * 2
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    assert bucket.get("plain") == content["plain"]
+
+
+def test_threads_share_a_bucket(content, bucket):
+    wrong = []
+
+    def read(first):
+        wrong.extend(key for key in list(content)[first::4][:100] if bucket.get(key) != content[key])
+
+    threads = [threading.Thread(target=read, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

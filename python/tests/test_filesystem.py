@@ -1,0 +1,167 @@
+"""`fulgurite://` URLs, in an archive and at a server, with fsspec and the programs that use it."""
+
+import io
+import pickle
+
+import fsspec
+import numpy as np
+import pandas
+import pytest
+import xarray
+import zarr
+from conftest import Made, noise
+from serving import Own, connect
+
+import fulgurite
+from fulgurite.filesystem import FulguriteFileSystem
+
+FILES = {f"night/{number:02}/{name}.bin": noise(f"{number}{name}", 2_000 + number) for number in range(30) for name in "ab"}
+FILES |= {"top.txt": b"top", "night.txt": b"beside", "night/é.txt": "é".encode()}
+
+
+def dataset():
+    values = np.arange(24.0).reshape(2, 3, 4)
+    return xarray.Dataset({"flux": (("band", "y", "x"), values)}, {"band": [480.0, 620.0]})
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Files, tables and arrays, by name."""
+    folder = tmp_path_factory.mktemp("stored")
+    frame = pandas.DataFrame({"object": ["a", "b"], "flux": [1.5, 2.5]})
+    frame.to_parquet(folder / "t.parquet")
+    frame.to_csv(folder / "t.csv", index=False)
+    dataset().to_zarr(folder / "d.zarr", zarr_format=3, consolidated=False)
+    files = {f"data/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return FILES | files
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory, stored):
+    made = Made(tmp_path_factory.mktemp("local"))
+    made.put({f"objects/{name}": content for name, content in stored.items()})
+    made.flush()
+    return {"archive": str(made.home)}
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory, stored):
+    with Own(tmp_path_factory.mktemp("remote")) as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="objects")
+        for name, content in stored.items():
+            s3.put_object(Bucket="objects", Key=name, Body=content)
+        yield {"endpoint": own.endpoint, "access_key": own.account.access_key, "secret_key": own.account.secret_key, "region": own.region}
+
+
+@pytest.fixture(params=["local", "remote"])
+def options(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def files(options):
+    return fsspec.filesystem("fulgurite", **options)
+
+
+def test_folders_are_listed(files, stored):
+    assert isinstance(files, FulguriteFileSystem)
+    assert files.ls("objects", detail=False) == ["objects/data", "objects/night", "objects/night.txt", "objects/top.txt"]
+    assert files.ls("fulgurite://objects/night/", detail=False) == [*[f"objects/night/{number:02}" for number in range(30)], "objects/night/é.txt"]
+    assert files.ls("objects/top.txt", detail=False) == ["objects/top.txt"]
+    assert files.find("objects") == sorted(f"objects/{name}" for name in stored)
+    assert files.find("objects/night/07") == ["objects/night/07/a.bin", "objects/night/07/b.bin"]
+    assert files.find("objects/top.txt") == ["objects/top.txt"] and files.find("objects/absent") == []
+    assert files.glob("objects/night/*7/b.*") == [f"objects/night/{number:02}/b.bin" for number in (7, 17, 27)]
+    assert [name for name, _, _ in files.walk("objects/night", maxdepth=1)] == ["objects/night"]
+    assert files.du("objects/night/07") == 2 * 2_007
+    assert files.isfile("objects/night.txt") and files.isdir("objects/night") and not files.exists("objects/nigh")
+    for absent in ["objects/absent", "objects/top.txt/x"]:
+        with pytest.raises(FileNotFoundError):
+            files.info(absent)
+        with pytest.raises(FileNotFoundError):
+            files.ls(absent)
+
+
+def test_info_says_what_a_file_is(files):
+    info = files.info("objects/top.txt")
+    assert (info["name"], info["size"], info["type"]) == ("objects/top.txt", 3, "file")
+    assert files.modified("objects/top.txt").tzinfo is not None
+    assert files.checksum("objects/top.txt") != files.checksum("objects/night.txt")
+
+
+def test_files_are_read(files, options, stored):
+    with fsspec.open("fulgurite://objects/night/07/a.bin", **options) as file:
+        assert file.read() == stored["night/07/a.bin"]
+    with fsspec.open("fulgurite://objects/night/é.txt", "rt", encoding="utf-8", **options) as file:
+        assert file.read() == "é"
+    whole = stored["night/03/b.bin"]
+    path = "objects/night/03/b.bin"
+    for start, end in [(None, None), (5, 10), (-7, None), (3, -3), (-9, -2), (0, 99_999), (10, 5)]:
+        assert files.cat_file(path, start, end) == whole[start:end]
+    assert files.cat("objects/top.txt") == b"top"
+    assert files.cat("objects/night/0*/a.bin") == {f"objects/{name}": content for name, content in stored.items() if name.startswith("night/0") and name.endswith("a.bin")}
+    assert files.cat(["objects/top.txt", "objects/absent"], on_error="omit") == {"objects/top.txt": b"top"}
+    assert isinstance(files.cat(["objects/top.txt", "objects/absent"], on_error="return")["objects/absent"], FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        files.cat(["objects/top.txt", "objects/absent"])
+    assert files.cat_ranges([path, path, "objects/top.txt"], [0, -4, 1], [3, None, 2]) == [whole[:3], whole[-4:], b"o"]
+    assert files.head(path, 10) == whole[:10] and files.tail(path, 10) == whole[-10:]
+
+
+def test_files_are_downloaded(files, stored, tmp_path):
+    files.get("objects/night/07/", f"{tmp_path}/", recursive=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.bin": stored["night/07/a.bin"], "b.bin": stored["night/07/b.bin"]}
+
+
+def test_nothing_is_written(files):
+    for use in [lambda: files.open("objects/new", "wb"), lambda: files.rm("objects/top.txt"), lambda: files.pipe_file("objects/new", b""), lambda: files.mkdir("objects/new")]:
+        with pytest.raises(PermissionError, match="read-only"):
+            use()
+
+
+def test_pandas_reads_tables(options):
+    for frame in [pandas.read_parquet("fulgurite://objects/data/t.parquet", storage_options=options), pandas.read_csv("fulgurite://objects/data/t.csv", storage_options=options)]:
+        assert frame.to_dict("list") == {"object": ["a", "b"], "flux": [1.5, 2.5]}
+
+
+def test_xarray_and_zarr_read_arrays(options):
+    opened = xarray.open_dataset("fulgurite://objects/data/d.zarr", engine="zarr", storage_options=options, consolidated=False)
+    xarray.testing.assert_identical(opened.load(), dataset())
+    lazy = xarray.open_dataset("fulgurite://objects/data/d.zarr", engine="zarr", storage_options=options, consolidated=False, chunks={})
+    assert float(lazy["flux"].sum().compute()) == 276.0
+    group = zarr.open_group("fulgurite://objects/data/d.zarr", mode="r", storage_options=options)
+    assert group["flux"][1, 2, 3] == 23.0
+
+
+def test_a_file_system_can_be_pickled(files):
+    again = pickle.loads(pickle.dumps(files))
+    assert again.cat("objects/top.txt") == b"top"
+
+
+def test_the_environment_names_the_place(local, remote, monkeypatch):
+    fsspec.config.conf.clear()
+    monkeypatch.setenv("FULGURITE_ARCHIVE", local["archive"])
+    assert FulguriteFileSystem(skip_instance_cache=True).cat("objects/top.txt") == b"top"
+    monkeypatch.delenv("FULGURITE_ARCHIVE")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", remote["endpoint"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", remote["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", remote["secret_key"])
+    monkeypatch.setenv("AWS_REGION", remote["region"])
+    assert FulguriteFileSystem(skip_instance_cache=True).cat("objects/top.txt") == b"top"
+    with pytest.raises(ValueError, match="exclude"):
+        FulguriteFileSystem(archive="/a", endpoint="http://h", skip_instance_cache=True)
+
+
+def test_astropy_opens_images(tmp_path):
+    fits = pytest.importorskip("astropy.io.fits")
+    image = np.arange(63 * 63, dtype=">f4").reshape(63, 63)
+    packed = io.BytesIO()
+    fits.PrimaryHDU(image).writeto(packed)
+    made = Made(tmp_path)
+    made.put({"survey/cutout.fits": packed.getvalue()})
+    with fits.open("fulgurite://survey/cutout.fits", use_fsspec=True, fsspec_kwargs={"archive": str(made.home)}) as hdus:
+        assert (hdus[0].data == image).all()
+    with fulgurite.open(made.home) as archive:
+        parts = [fulgurite.Part("survey/cutout.fits", 2_880, 2_880 + 4 * 63 * 63)]
+        assert (archive.get_array(parts, ">f4", (63, 63))[0] == image).all()
