@@ -1,6 +1,8 @@
 """What the extension module does. It is not a public interface."""
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 class Entry:
     """A version of an object."""
@@ -129,3 +131,125 @@ class ServerSelection:
     def version_ids(self) -> list[str | None]: ...
     def batch(self, start: int, max_bytes: int) -> list[int]: ...
     def read(self, numbers: list[int]) -> tuple[bytes, bytes, dict[int, Exception], int]: ...
+
+Column = tuple[list[Any], str, str, str]
+Place = tuple[int, float]
+
+class IdleShuttle:
+    """A shuttle without a task."""
+
+    @property
+    def number(self) -> int:
+        """Its number, from 0."""
+
+    @property
+    def at(self) -> Place:
+        """Where it is."""
+
+class ReadDrive:
+    """A read drive."""
+
+    @property
+    def number(self) -> int:
+        """Its number, from 0."""
+
+    @property
+    def at(self) -> Place:
+        """Where shuttles reach it."""
+
+    @property
+    def can_take(self) -> bool:
+        """Whether a platter may be brought to it: it works, can be reached and has a bay for it."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it also has no platter of a customer, and expects none."""
+
+    @property
+    def customers(self) -> int:
+        """Customers' platters in it, and those on their way to it."""
+
+    @property
+    def released_bay(self) -> int | None:
+        """The bay of a platter that is done and may be taken home."""
+
+class WaitingPlatter:
+    """A platter in its slot that has requests."""
+
+    @property
+    def number(self) -> int:
+        """Its number, from 0."""
+
+    @property
+    def at(self) -> Place:
+        """Where it is."""
+
+    @property
+    def age_s(self) -> float:
+        """How long its most urgent request has waited, in seconds."""
+
+    @property
+    def requests(self) -> int:
+        """Its requests."""
+
+    @property
+    def tracks(self) -> int:
+        """Tracks that they want."""
+
+class View:
+    """What a policy sees."""
+
+    @property
+    def now_s(self) -> float:
+        """The time, in seconds."""
+
+    @property
+    def shuttles(self) -> tuple[IdleShuttle, ...]:
+        """Shuttles without a task."""
+
+    @property
+    def drives(self) -> tuple[ReadDrive, ...]:
+        """All drives."""
+
+    @property
+    def waiting(self) -> tuple[WaitingPlatter, ...]:
+        """Platters in slots that have requests, the most urgent of each half of a shelf first."""
+
+    def travel_s(self, origin: Place, destination: Place, /) -> float:
+        """Seconds that a shuttle needs between two places, without traffic."""
+
+class Fetch:
+    """The task to bring a platter to a drive. All are numbers."""
+
+    def __new__(cls, shuttle: int, platter: int, drive: int) -> Fetch: ...
+    @property
+    def shuttle(self) -> int: ...
+    @property
+    def platter(self) -> int: ...
+    @property
+    def drive(self) -> int: ...
+
+class Collect:
+    """The task to take a released platter home from a drive. Both are numbers."""
+
+    def __new__(cls, shuttle: int, drive: int) -> Collect: ...
+    @property
+    def shuttle(self) -> int: ...
+    @property
+    def drive(self) -> int: ...
+
+def scenario(path: str, settings: list[str]) -> tuple[str, str, str]: ...
+def run(
+    path: str, settings: list[str], seed: int | None, seeds: int, threads: int | None, timeline: bool
+) -> tuple[dict[str, Column], list[tuple[int, str]], dict[str, Column] | None]: ...
+def run_policy(
+    path: str, settings: list[str], seed: int | None, seeds: int, make: Callable[[], Any]
+) -> tuple[dict[str, Column], list[tuple[int, str]]]: ...
+def sweep(
+    path: str,
+    settings: list[str],
+    vary: list[str],
+    seeds: int | None,
+    threads: int | None,
+    summarize: bool,
+) -> tuple[dict[str, Column], list[tuple[int, str]]]: ...

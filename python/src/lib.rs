@@ -5,6 +5,7 @@
 //! fulgurite (Python): Archive, Bucket, files, Arrow, NumPy, fsspec, data frames
 //!     '--> fulgurite._native (this crate): archive, selection -> crate archive
 //!                                          server -> crates client, retrieval
+//!                                          twin, policy -> crates twin, library
 //! ```
 //!
 //! Reading releases the interpreter's lock, and content is read into the memory of the `bytes` that
@@ -15,9 +16,12 @@
 mod archive;
 mod entry;
 mod errors;
+mod interrupt;
 mod name;
+mod policy;
 mod selection;
 mod server;
+mod twin;
 
 use pyo3::prelude::*;
 
@@ -30,5 +34,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<selection::Selection>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<server::ServerSelection>()?;
+    module.add_class::<policy::View>()?;
+    module.add_class::<policy::IdleShuttle>()?;
+    module.add_class::<policy::ReadDrive>()?;
+    module.add_class::<policy::WaitingPlatter>()?;
+    module.add_class::<policy::Fetch>()?;
+    module.add_class::<policy::Collect>()?;
+    module.add_function(wrap_pyfunction!(twin::scenario, module)?)?;
+    module.add_function(wrap_pyfunction!(twin::run, module)?)?;
+    module.add_function(wrap_pyfunction!(twin::run_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(twin::sweep, module)?)?;
     Ok(())
 }

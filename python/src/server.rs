@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use pyo3::types::{PyBytes, PyDict};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::errors::{Class, Failure};
+use crate::interrupt::{interruptible, signal};
 use crate::selection::{Content, Range};
 
 type Core = fulgurite_client::Server;
@@ -28,8 +28,6 @@ const SILENCE: Duration = Duration::from_secs(300);
 const ATTEMPTS_MAX: u32 = 6;
 /// Pause before the second attempt; it doubles with each.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How often to look for signals such as Ctrl-C.
-const GLANCE: Duration = Duration::from_millis(100);
 /// Bounds of a bulk get. Each is repeated as a whole if it fails.
 const BULK_OBJECTS: usize = 5_000;
 const BULK_BYTES: u64 = 64 << 20;
@@ -229,46 +227,6 @@ impl Server {
         let version_ids = Mutex::new(vec![None; objects.len()]);
         Ok(ServerSelection { running, endpoint: self.endpoint.clone(), objects, empty, positions, order, version_ids })
     }
-}
-
-/// What a signal handler raises, such as `KeyboardInterrupt`. Signals are handled in Python's main
-/// thread; elsewhere this takes for ever.
-async fn signal() -> PyErr {
-    loop {
-        tokio::time::sleep(GLANCE).await;
-        if let Err(raised) = Python::attach(|py| py.check_signals()) {
-            return raised;
-        }
-    }
-}
-
-/// Runs `work` in another thread, without the interpreter's lock, and stops it if a signal handler
-/// raises.
-fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
-    let stop = AtomicBool::new(false);
-    py.detach(|| {
-        std::thread::scope(|scope| {
-            let (done, result) = mpsc::channel();
-            let stop = &stop;
-            let worker = scope.spawn(move || done.send(work(stop)));
-            let mut raised = None;
-            loop {
-                match result.recv_timeout(GLANCE) {
-                    Ok(result) => return raised.map_or(Ok(result), Err),
-                    Err(RecvTimeoutError::Timeout) => {
-                        if let Err(error) = Python::attach(|py| py.check_signals()) {
-                            raised = Some(error);
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                    }
-                    Err(RecvTimeoutError::Disconnected) => match worker.join() {
-                        Err(panic) => std::panic::resume_unwind(panic),
-                        Ok(_) => unreachable!("the worker sends its result"),
-                    },
-                }
-            }
-        })
-    })
 }
 
 fn failure(endpoint: &str, error: &ExchangeError) -> Failure {

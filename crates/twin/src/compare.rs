@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use fulgurite_domain::Micros;
@@ -44,6 +45,7 @@ pub fn compare(a: Scenario, mut b: Scenario, seeds: u32, threads: usize, done: &
     let finished = |count: usize, digest: RequestDigest| {
         digests.lock().unwrap_or_else(PoisonError::into_inner).push((digest.seed, digest.hasher.finish()));
         done(count);
+        ControlFlow::Continue(())
     };
     let mut points = run_points_with(vec![point(a, "a"), point(b, "b")], Some(seeds), threads, &observer, &finished)?.into_iter();
     let mut runs = || points.next().map(|point| point.runs).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Runs sweeps: all combinations of varied settings, each with several seeds, on several threads.
 //! The results depend neither on the number of threads nor on the order in which runs finish.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -54,17 +55,22 @@ pub fn run_points(
     threads: usize,
     done: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<PointRuns>, RunError> {
-    run_points_with(points, seeds, threads, &|_, _| (), &|finished, ()| done(finished))
+    let done = |finished, ()| {
+        done(finished);
+        ControlFlow::Continue(())
+    };
+    run_points_with(points, seeds, threads, &|_, _| (), &done)
 }
 
 /// Like [`run_points`], with an observer of each run: `observer` makes it from the point and the
-/// seed, and `done` also takes it back.
+/// seed, and `done` also takes it back. Once `done` breaks, no further run is started, and those
+/// are missing from the results.
 pub fn run_points_with<O: Observer>(
     points: Vec<Point>,
     seeds: Option<u32>,
     threads: usize,
     observer: &(dyn Fn(&Point, u64) -> O + Sync),
-    done: &(dyn Fn(usize, O) + Sync),
+    done: &(dyn Fn(usize, O) -> ControlFlow<()> + Sync),
 ) -> Result<Vec<PointRuns>, RunError> {
     let seeds_of = |point: &Point| seeds.unwrap_or(point.scenario.run.seeds).max(1);
     let jobs: Vec<(usize, u64)> = points
@@ -86,7 +92,9 @@ pub fn run_points_with<O: Observer>(
                 next.store(jobs.len(), Ordering::Relaxed);
             }
             results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
-            done(finished.fetch_add(1, Ordering::Relaxed) + 1, observer);
+            if done(finished.fetch_add(1, Ordering::Relaxed) + 1, observer).is_break() {
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
         }
     };
     std::thread::scope(|scope| {
@@ -97,7 +105,7 @@ pub fn run_points_with<O: Observer>(
     });
     let mut all: Vec<PointRuns> = points.into_iter().map(|point| PointRuns { point, runs: Vec::new() }).collect();
     for ((point, _), result) in jobs.iter().zip(results.into_inner().unwrap_or_else(PoisonError::into_inner)) {
-        // A job that was not started comes after one that failed.
+        // A job that was not started comes after one that failed, or after `done` broke.
         if let Some(result) = result {
             all[*point].runs.push(result?);
         }

@@ -1,5 +1,6 @@
 //! `twin run`: runs one scenario with one or more seeds.
 
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use anyhow::Result;
@@ -43,6 +44,7 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
         if let Some(watched) = watched {
             *recording.lock().expect("nothing panics while it holds this lock") = watched.finish();
         }
+        ControlFlow::Continue(())
     });
     bar.finish_and_clear();
     let points = points.map_err(|error| failed(&run.chosen.scenario, error))?;

@@ -1,0 +1,206 @@
+//! Policies written in Python, for experiments in the twin.
+//!
+//! A policy sees copies of what it needs, in plain units: it can't hold on to the panel of the
+//! controller. What it asks for is checked before the controller gets it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use fulgurite_library::{Drive, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// A place on the panel: the shelf, and metres from the left end.
+type Place = (u8, f64);
+
+fn place(position: Position) -> Place {
+    (position.shelf, position.x_um as f64 / 1e6)
+}
+
+/// A shuttle without a task.
+#[pyclass(frozen, get_all, module = "fulgurite._native")]
+#[derive(Clone)]
+pub(crate) struct IdleShuttle {
+    number: u16,
+    at: Place,
+}
+
+/// A read drive.
+#[pyclass(frozen, get_all, module = "fulgurite._native")]
+#[derive(Clone)]
+pub(crate) struct ReadDrive {
+    number: u16,
+    at: Place,
+    can_take: bool,
+    is_free: bool,
+    customers: u32,
+    released_bay: Option<u8>,
+}
+
+/// A platter in its slot that has requests.
+#[pyclass(frozen, get_all, module = "fulgurite._native")]
+#[derive(Clone)]
+pub(crate) struct WaitingPlatter {
+    number: u32,
+    at: Place,
+    age_s: f64,
+    requests: u32,
+    tracks: u32,
+}
+
+/// What a policy sees.
+#[pyclass(frozen, module = "fulgurite._native")]
+pub(crate) struct View {
+    #[pyo3(get)]
+    now_s: f64,
+    #[pyo3(get)]
+    shuttles: Py<PyTuple>,
+    #[pyo3(get)]
+    drives: Py<PyTuple>,
+    #[pyo3(get)]
+    waiting: Py<PyTuple>,
+    pace: Pace,
+}
+
+#[pymethods]
+impl View {
+    /// Seconds that a shuttle needs between two places, without traffic.
+    fn travel_s(&self, from: Place, to: Place) -> f64 {
+        let position = |(shelf, x_m): Place| Position { shelf, x_um: (x_m * 1e6).round() as i64 };
+        self.pace.travel(position(from), position(to)).seconds()
+    }
+}
+
+/// The task to bring a platter to a drive.
+#[pyclass(frozen, get_all, module = "fulgurite._native")]
+#[derive(Clone)]
+pub(crate) struct Fetch {
+    shuttle: u16,
+    platter: u32,
+    drive: u16,
+}
+
+/// The task to take a released platter home.
+#[pyclass(frozen, get_all, module = "fulgurite._native")]
+#[derive(Clone)]
+pub(crate) struct Collect {
+    shuttle: u16,
+    drive: u16,
+}
+
+#[pymethods]
+impl Fetch {
+    #[new]
+    fn new(shuttle: u16, platter: u32, drive: u16) -> Self {
+        Self { shuttle, platter, drive }
+    }
+}
+
+#[pymethods]
+impl Collect {
+    #[new]
+    fn new(shuttle: u16, drive: u16) -> Self {
+        Self { shuttle, drive }
+    }
+}
+
+/// A policy in Python: an object with a method `assign`.
+struct Scripted(Py<PyAny>);
+
+/// The panic that ends a run whose policy failed.
+struct Failed(PyErr);
+
+/// Runs `work`, and returns the exception of a policy that failed in it.
+pub(crate) fn with_failures<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| match panic.downcast::<Failed>() {
+        Ok(failed) => failed.0,
+        Err(panic) => resume_unwind(panic),
+    })
+}
+
+/// Ends the run: a policy can't return errors.
+fn or_end<T>(result: PyResult<T>) -> T {
+    // Unlike a panic, this prints nothing.
+    result.unwrap_or_else(|error| resume_unwind(Box::new(Failed(error))))
+}
+
+/// The policy that `make` makes.
+pub(crate) fn make(make: &Py<PyAny>) -> Box<dyn Policy> {
+    Box::new(Scripted(or_end(Python::attach(|py| make.call0(py)))))
+}
+
+impl Policy for Scripted {
+    fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        panel.idle_shuttles().next()?;
+        let has_released = || panel.drives().any(|drive| panel.released_bay(drive).is_some());
+        if panel.queue().platters() == 0 && !has_released() {
+            return None;
+        }
+        or_end(Python::attach(|py| {
+            let answer = self.0.call_method1(py, "assign", (view(py, panel)?,))?;
+            task(panel, answer.bind(py))
+        }))
+    }
+}
+
+fn view(py: Python<'_>, panel: &Panel) -> PyResult<View> {
+    let now = panel.now();
+    let drive = |drive: Drive| ReadDrive {
+        number: drive.0,
+        at: place(panel.door(drive)),
+        can_take: panel.is_reachable(drive) && panel.bay_to_fill(drive).is_some(),
+        is_free: panel.is_free(drive),
+        customers: panel.customers(drive),
+        released_bay: panel.released_bay(drive).filter(|_| panel.is_reachable(drive)).map(|bay| bay.0),
+    };
+    let platter = |platter: Platter| WaitingPlatter {
+        number: platter.0,
+        at: place(panel.platter_position(platter)),
+        age_s: panel.queue().age(platter, now).seconds(),
+        requests: panel.queue().requests_for(platter),
+        tracks: panel.queue().tracks_for(platter),
+    };
+    let shuttle = |shuttle: Shuttle| IdleShuttle { number: shuttle.0, at: place(panel.position(shuttle)) };
+    let waiting: Vec<WaitingPlatter> = panel.lanes().flat_map(|lane| panel.queue().line(lane)).map(platter).collect();
+    Ok(View {
+        now_s: now.seconds(),
+        shuttles: PyTuple::new(py, panel.idle_shuttles().map(shuttle).collect::<Vec<_>>())?.unbind(),
+        drives: PyTuple::new(py, panel.drives().map(drive).collect::<Vec<_>>())?.unbind(),
+        waiting: PyTuple::new(py, waiting)?.unbind(),
+        pace: *panel.pace(),
+    })
+}
+
+/// What a policy answered, once it was checked.
+fn task(panel: &Panel, answer: &Bound<'_, PyAny>) -> PyResult<Option<(Shuttle, Task)>> {
+    if answer.is_none() {
+        return Ok(None);
+    }
+    let fault = |what: String| Err(PyValueError::new_err(format!("the policy asked for what can't be done: {what}")));
+    let (shuttle, drive) = match (answer.cast::<Fetch>(), answer.cast::<Collect>()) {
+        (Ok(fetch), _) => (fetch.get().shuttle, fetch.get().drive),
+        (_, Ok(collect)) => (collect.get().shuttle, collect.get().drive),
+        _ => return Err(PyTypeError::new_err("`assign` returns a Fetch, a Collect or None")),
+    };
+    let (shuttle, drive) = (Shuttle(shuttle), Drive(drive));
+    if !panel.idle_shuttles().any(|idle| idle == shuttle) {
+        return fault(format!("shuttle {} isn't idle", shuttle.0));
+    }
+    if !panel.drives().any(|known| known == drive) || !panel.is_reachable(drive) {
+        return fault(format!("there is no drive {} that works and can be reached", drive.0));
+    }
+    let Ok(fetch) = answer.cast::<Fetch>() else {
+        return match panel.released_bay(drive) {
+            Some(bay) => Ok(Some((shuttle, Task::Collect { drive, bay }))),
+            None => fault(format!("drive {} has no released platter", drive.0)),
+        };
+    };
+    let platter = Platter(fetch.get().platter);
+    if platter.0 >= panel.platter_count() || panel.queue().lane_of(platter).is_none() {
+        return fault(format!("platter {} doesn't wait in a slot", platter.0));
+    }
+    if panel.bay_to_fill(drive).is_none() {
+        return fault(format!("drive {} can't take another platter", drive.0));
+    }
+    Ok(Some((shuttle, Task::Fetch { platter, drive })))
+}
