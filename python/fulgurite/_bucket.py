@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_plus
 
 from . import _native
 from ._errors import FulguriteError, NotFound, Refused, Unavailable
@@ -201,7 +201,7 @@ def _listed(page: ElementTree.Element) -> list[Object | str]:
 
         storage_class = text("StorageClass")
         return Object(
-            name=unquote(text("Key")),
+            name=unquote_plus(text("Key")),
             size=int(text("Size")),
             etag=text("ETag").strip('"'),
             modified=datetime.fromisoformat(text("LastModified")),
@@ -209,7 +209,7 @@ def _listed(page: ElementTree.Element) -> list[Object | str]:
         )
 
     listed: list[Object | str] = [object_of(element) for element in page.iter("Contents")]
-    listed += [unquote(element.findtext("Prefix") or "") for element in page.iter("CommonPrefixes")]
+    listed += [unquote_plus(element.findtext("Prefix") or "") for element in page.iter("CommonPrefixes")]
     return sorted(listed, key=lambda one: (one if isinstance(one, str) else one.name).encode())
 
 

@@ -2,8 +2,28 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, final
 
+__all__ = [
+    "Archive",
+    "Cursor",
+    "Entry",
+    "Selection",
+    "Server",
+    "ServerSelection",
+    "View",
+    "IdleShuttle",
+    "ReadDrive",
+    "WaitingPlatter",
+    "Fetch",
+    "Collect",
+    "scenario",
+    "run",
+    "run_policy",
+    "sweep",
+]
+
+@final
 class Entry:
     """A version of an object."""
 
@@ -55,8 +75,10 @@ class Entry:
     def attributes(self) -> dict[str, bytes]:
         """Metadata stored by the client."""
 
+@final
 class Cursor: ...
 
+@final
 class Archive:
     def __new__(cls, home: str) -> Archive: ...
     @property
@@ -81,6 +103,7 @@ class Archive:
         ranges: list[tuple[int, int | None] | None] | None,
     ) -> Selection: ...
 
+@final
 class Selection:
     @property
     def found_count(self) -> int: ...
@@ -93,6 +116,7 @@ class Selection:
     def batch(self, start: int, max_bytes: int) -> list[int]: ...
     def read(self, numbers: list[int]) -> tuple[bytes, bytes, dict[int, Exception], int]: ...
 
+@final
 class Server:
     def __new__(
         cls,
@@ -121,6 +145,7 @@ class Server:
         ranges: list[tuple[int, int | None] | None] | None,
     ) -> ServerSelection: ...
 
+@final
 class ServerSelection:
     @property
     def found_count(self) -> int: ...
@@ -132,9 +157,10 @@ class ServerSelection:
     def batch(self, start: int, max_bytes: int) -> list[int]: ...
     def read(self, numbers: list[int]) -> tuple[bytes, bytes, dict[int, Exception], int]: ...
 
-Column = tuple[list[Any], str, str, str]
-Place = tuple[int, float]
+_Column = tuple[list[Any], str, str, str]
+_Place = tuple[int, float]
 
+@final
 class IdleShuttle:
     """A shuttle without a task."""
 
@@ -143,9 +169,10 @@ class IdleShuttle:
         """Its number, from 0."""
 
     @property
-    def at(self) -> Place:
+    def at(self) -> _Place:
         """Where it is."""
 
+@final
 class ReadDrive:
     """A read drive."""
 
@@ -154,7 +181,7 @@ class ReadDrive:
         """Its number, from 0."""
 
     @property
-    def at(self) -> Place:
+    def at(self) -> _Place:
         """Where shuttles reach it."""
 
     @property
@@ -173,6 +200,7 @@ class ReadDrive:
     def released_bay(self) -> int | None:
         """The bay of a platter that is done and may be taken home."""
 
+@final
 class WaitingPlatter:
     """A platter in its slot that has requests."""
 
@@ -181,7 +209,7 @@ class WaitingPlatter:
         """Its number, from 0."""
 
     @property
-    def at(self) -> Place:
+    def at(self) -> _Place:
         """Where it is."""
 
     @property
@@ -196,6 +224,7 @@ class WaitingPlatter:
     def tracks(self) -> int:
         """Tracks that they want."""
 
+@final
 class View:
     """What a policy sees."""
 
@@ -215,9 +244,10 @@ class View:
     def waiting(self) -> tuple[WaitingPlatter, ...]:
         """Platters in slots that have requests, the most urgent of each half of a shelf first."""
 
-    def travel_s(self, origin: Place, destination: Place, /) -> float:
+    def travel_s(self, origin: _Place, destination: _Place, /) -> float:
         """Seconds that a shuttle needs between two places, without traffic."""
 
+@final
 class Fetch:
     """The task to bring a platter to a drive. All are numbers."""
 
@@ -229,6 +259,7 @@ class Fetch:
     @property
     def drive(self) -> int: ...
 
+@final
 class Collect:
     """The task to take a released platter home from a drive. Both are numbers."""
 
@@ -241,10 +272,10 @@ class Collect:
 def scenario(path: str, settings: list[str]) -> tuple[str, str, str]: ...
 def run(
     path: str, settings: list[str], seed: int | None, seeds: int, threads: int | None, timeline: bool
-) -> tuple[dict[str, Column], list[tuple[int, str]], dict[str, Column] | None]: ...
+) -> tuple[dict[str, _Column], list[tuple[int, str]], dict[str, _Column] | None]: ...
 def run_policy(
     path: str, settings: list[str], seed: int | None, seeds: int, make: Callable[[], Any]
-) -> tuple[dict[str, Column], list[tuple[int, str]]]: ...
+) -> tuple[dict[str, _Column], list[tuple[int, str]]]: ...
 def sweep(
     path: str,
     settings: list[str],
@@ -252,4 +283,4 @@ def sweep(
     seeds: int | None,
     threads: int | None,
     summarize: bool,
-) -> tuple[dict[str, Column], list[tuple[int, str]]]: ...
+) -> tuple[dict[str, _Column], list[tuple[int, str]]]: ...

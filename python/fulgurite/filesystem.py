@@ -234,6 +234,7 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         raise NotImplementedError("this file system makes no signed URLs")
 
     def _read_only_operation(self, *_: Any, **__: Any) -> NoReturn:
+        """Fails: nothing can be written."""
         _read_only()
 
     mkdir = makedirs = rmdir = rm_file = _rm = rm = cp_file = mv = touch = pipe_file = put_file = _read_only_operation

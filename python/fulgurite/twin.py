@@ -156,7 +156,7 @@ def _assignments(settings: Mapping[str, Setting] | None) -> list[str]:
 _TYPES = {"number": "float64", "whole number": "Int64", "text": "string", "yes or no": "boolean"}
 
 
-def _frame(table: dict[str, _native.Column], missed: list[tuple[int, str]]) -> pd.DataFrame:
+def _frame(table: dict[str, _native._Column], missed: list[tuple[int, str]]) -> pd.DataFrame:
     import pandas as pd
 
     columns = {name: pd.array(values, _TYPES[kind]) for name, (values, kind, _, _) in table.items()}
@@ -168,7 +168,7 @@ def _frame(table: dict[str, _native.Column], missed: list[tuple[int, str]]) -> p
     return frame
 
 
-def _attrs(table: dict[str, _native.Column]) -> dict[str, Any]:
+def _attrs(table: dict[str, _native._Column]) -> dict[str, Any]:
     return {
         "units": {name: unit for name, (_, _, unit, _) in table.items()},
         "meanings": {name: meaning for name, (_, _, _, meaning) in table.items()},

@@ -1,7 +1,7 @@
 //! An archive, open for reading.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use pyo3::types::PyBytes;
 use crate::entry::Entry;
 use crate::errors::{Class, Failure};
 use crate::name;
+use crate::of_process::OfProcess;
 use crate::selection::{Range, Selection};
 
 type Core = fulgurite_archive::Archive;
@@ -33,45 +34,35 @@ const SIGNAL_BYTES: usize = 64 << 20;
 pub(crate) struct Archive {
     home: PathBuf,
     /// `None` once closed.
-    opened: Mutex<Option<Opened>>,
+    core: Mutex<Option<Arc<OfProcess<Core>>>>,
 }
 
-struct Opened {
-    /// The process that opened it: connections to databases don't survive a fork.
-    process: u32,
-    core: Arc<Core>,
-}
-
-impl Opened {
-    fn new(home: &std::path::Path) -> Result<Self, Failure> {
-        let core = Arc::new(Core::open(home, Access::Read)?);
-        let weak = Arc::downgrade(&core);
-        let close = move || {
-            loop {
-                std::thread::sleep(CLOSE_INTERVAL);
-                let Some(core) = weak.upgrade() else { break };
-                core.close_platters();
-            }
-        };
-        let started = std::thread::Builder::new().name("fulgurite-close".to_owned()).spawn(close);
-        started.map_err(|error| Failure::new(Class::Other, format!("can't start a thread: {error}")))?;
-        Ok(Self { process: std::process::id(), core })
-    }
+fn open(home: &Path) -> Result<Arc<OfProcess<Core>>, Failure> {
+    let core = Arc::new(OfProcess::new(Core::open(home, Access::Read)?));
+    let weak = Arc::downgrade(&core);
+    let close = move || {
+        loop {
+            std::thread::sleep(CLOSE_INTERVAL);
+            let Some(core) = weak.upgrade() else { break };
+            core.close_platters();
+        }
+    };
+    let started = std::thread::Builder::new().name("fulgurite-close".to_owned()).spawn(close);
+    started.map_err(|error| Failure::new(Class::Other, format!("can't start a thread: {error}")))?;
+    Ok(core)
 }
 
 impl Archive {
     /// The open archive; opened again in a child process.
-    fn core(&self, py: Python<'_>) -> PyResult<Arc<Core>> {
-        let current = || self.opened.lock().expect("nothing panics while it holds this lock");
+    fn core(&self, py: Python<'_>) -> PyResult<Arc<OfProcess<Core>>> {
+        let current = || self.core.lock().expect("nothing panics while it holds this lock");
         match &*current() {
             None => return Err(PyValueError::new_err("the archive is closed")),
-            Some(opened) if opened.process == std::process::id() => return Ok(opened.core.clone()),
+            Some(core) if core.is_own() => return Ok(core.clone()),
             Some(_) => {}
         }
-        let opened = py.detach(|| Opened::new(&self.home)).map_err(|failure| failure.raise(py))?;
-        let core = opened.core.clone();
-        // The parent's connections must not be closed here: SQLite forbids it.
-        std::mem::forget(current().replace(opened));
+        let core = py.detach(|| open(&self.home)).map_err(|failure| failure.raise(py))?;
+        *current() = Some(core.clone());
         Ok(core)
     }
 }
@@ -85,8 +76,8 @@ impl Archive {
     #[new]
     fn new(py: Python<'_>, home: PathBuf) -> PyResult<Self> {
         let home = std::path::absolute(&home)?;
-        let opened = py.detach(|| Opened::new(&home)).map_err(|failure| failure.raise(py))?;
-        Ok(Self { home, opened: Mutex::new(Some(opened)) })
+        let core = py.detach(|| open(&home)).map_err(|failure| failure.raise(py))?;
+        Ok(Self { home, core: Mutex::new(Some(core)) })
     }
 
     #[getter]
@@ -101,15 +92,12 @@ impl Archive {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.opened.lock().expect("nothing panics while it holds this lock").is_none()
+        self.core.lock().expect("nothing panics while it holds this lock").is_none()
     }
 
     fn close(&self, py: Python<'_>) {
-        let opened = self.opened.lock().expect("nothing panics while it holds this lock").take();
-        match opened {
-            Some(opened) if opened.process != std::process::id() => std::mem::forget(opened),
-            opened => py.detach(|| drop(opened)),
-        }
+        let core = self.core.lock().expect("nothing panics while it holds this lock").take();
+        py.detach(|| drop(core));
     }
 
     /// What the catalogue may not list although it exists; `None` if it is complete.
@@ -141,9 +129,9 @@ impl Archive {
         Ok(rows.into_iter().map(Entry).collect())
     }
 
-    /// A page of the names that begin with `prefix`, after the cursor `after`; and the cursor of the
-    /// next page, if there is one. With `folders`, names with a slash after the prefix are
-    /// summarized: one entry is the beginning up to the slash, as `str`.
+    /// A page of the names that begin with `prefix`, after the cursor `after`; and the cursor of
+    /// the next page, if there is one. With `folders`, all names with a slash after the prefix are
+    /// one entry: the beginning up to the slash, as `str`.
     #[pyo3(signature = (prefix, all_versions, folders, after, limit))]
     fn page<'py>(
         &self,

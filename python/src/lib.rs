@@ -18,6 +18,7 @@ mod entry;
 mod errors;
 mod interrupt;
 mod name;
+mod of_process;
 mod policy;
 mod selection;
 mod server;

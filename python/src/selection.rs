@@ -5,10 +5,12 @@ use std::sync::Arc;
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::many::ReadInto;
 use fulgurite_archive::read_order::MediumPosition;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::Failure;
+use crate::of_process::OfProcess;
 
 type Core = fulgurite_archive::Archive;
 
@@ -28,7 +30,7 @@ pub(crate) type Content<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<
 /// Objects that were looked up.
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct Selection {
-    core: Arc<Core>,
+    core: Arc<OfProcess<Core>>,
     /// In the order of the list.
     items: Vec<Result<Item, Failure>>,
     /// Gaps of the catalogue that may hide newer versions than those found.
@@ -45,7 +47,12 @@ struct Item {
 }
 
 impl Selection {
-    pub(crate) fn new(core: Arc<Core>, rows: Vec<Result<VersionRow, Failure>>, doubts: Option<String>, ranges: Option<Vec<Range>>) -> Self {
+    pub(crate) fn new(
+        core: Arc<OfProcess<Core>>,
+        rows: Vec<Result<VersionRow, Failure>>,
+        doubts: Option<String>,
+        ranges: Option<Vec<Range>>,
+    ) -> Self {
         let placed: Vec<_> = core.place_many(&rows.iter().filter_map(|row| row.as_ref().ok()).collect::<Vec<_>>());
         let mut placed = placed.into_iter();
         let item = |(index, row): (usize, Result<VersionRow, Failure>)| {
@@ -125,6 +132,9 @@ impl Selection {
 
     /// Reads items by their numbers. What was not found has no content.
     fn read<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Content<'py>> {
+        if !self.core.is_own() {
+            return Err(PyValueError::new_err("a list can't be read on in a child process; begin again there"));
+        }
         let mut ends: Vec<u8> = 0_i64.to_ne_bytes().to_vec();
         let mut end = 0_u64;
         for number in &numbers {

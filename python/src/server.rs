@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::errors::{Class, Failure};
 use crate::interrupt::{interruptible, signal};
+use crate::of_process::OfProcess;
 use crate::selection::{Content, Range};
 
 type Core = fulgurite_client::Server;
@@ -39,12 +40,11 @@ pub(crate) struct Server {
     options: ServerOptions,
     /// Bulk gets at a time.
     connections: usize,
-    running: Mutex<Option<Arc<Running>>>,
+    running: Mutex<Option<Arc<OfProcess<Running>>>>,
 }
 
-/// What belongs to one process: threads and connections don't survive a fork.
+/// Threads and connections.
 struct Running {
-    process: u32,
     runtime: Runtime,
     core: Core,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
@@ -61,7 +61,7 @@ impl Running {
         let core = Core::new(endpoint, options).map_err(|error| Failure::new(Class::Other, error))?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new(Class::Other, format!("can't prepare for connections: {error}")))?;
-        Ok(Self { process: std::process::id(), runtime, core, idle: Mutex::default(), connections })
+        Ok(Self { runtime, core, idle: Mutex::default(), connections })
     }
 
     async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Result<Response, Broken> {
@@ -117,17 +117,16 @@ impl Running {
 }
 
 impl Server {
-    fn running(&self, py: Python<'_>) -> PyResult<Arc<Running>> {
+    fn running(&self, py: Python<'_>) -> PyResult<Arc<OfProcess<Running>>> {
         let current = || self.running.lock().expect("nothing panics while it holds this lock");
         match &*current() {
             None => return Err(PyValueError::new_err("the bucket is closed")),
-            Some(running) if running.process == std::process::id() => return Ok(running.clone()),
+            Some(running) if running.is_own() => return Ok(running.clone()),
             Some(_) => {}
         }
         let made = py.detach(|| Running::new(&self.endpoint, &self.options, self.connections));
-        let made = Arc::new(made.map_err(|failure| failure.raise(py))?);
-        // The runtime of the parent would wait for threads that this process doesn't have.
-        std::mem::forget(current().replace(made.clone()));
+        let made = Arc::new(OfProcess::new(made.map_err(|failure| failure.raise(py))?));
+        *current() = Some(made.clone());
         Ok(made)
     }
 }
@@ -149,7 +148,7 @@ impl Server {
     ) -> PyResult<Self> {
         let options = ServerOptions { bucket, region: region(region_name), keys, profile, authorities };
         let running = py.detach(|| Running::new(&endpoint, &options, connections)).map_err(|failure| failure.raise(py))?;
-        Ok(Self { endpoint, options, connections, running: Mutex::new(Some(Arc::new(running))) })
+        Ok(Self { endpoint, options, connections, running: Mutex::new(Some(Arc::new(OfProcess::new(running)))) })
     }
 
     #[getter]
@@ -169,10 +168,7 @@ impl Server {
 
     fn close(&self, py: Python<'_>) {
         let running = self.running.lock().expect("nothing panics while it holds this lock").take();
-        match running {
-            Some(running) if running.process != std::process::id() => std::mem::forget(running),
-            running => py.detach(|| drop(running)),
-        }
+        py.detach(|| drop(running));
     }
 
     /// Sends a request without a body, and returns the response's status, headers and body. `path`
@@ -252,7 +248,7 @@ fn class_of(status: StatusCode, code: &str) -> Class {
 /// What a list of keys selects at a server.
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct ServerSelection {
-    running: Arc<Running>,
+    running: Arc<OfProcess<Running>>,
     endpoint: String,
     /// In the order of the list.
     objects: Vec<Requested>,
@@ -372,6 +368,9 @@ impl ServerSelection {
 
     /// Reads items by their numbers.
     fn read<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Content<'py>> {
+        if !self.running.is_own() {
+            return Err(PyValueError::new_err("a list can't be read on in a child process; begin again there"));
+        }
         let arrived = interruptible(py, |stop| self.fetch_all(&numbers, stop))?;
         let arrived = arrived.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
         let mut contents: HashMap<usize, Vec<u8>> = HashMap::with_capacity(arrived.len());

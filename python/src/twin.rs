@@ -33,7 +33,7 @@ fn failed(path: &std::path::Path, error: &RunError) -> PyErr {
     PyValueError::new_err(format!("{}: {error}", path.display()))
 }
 
-fn threads(wanted: Option<usize>) -> usize {
+fn thread_count(wanted: Option<usize>) -> usize {
     wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn run<'py>(
     settings: Vec<String>,
     seed: Option<u64>,
     seeds: u32,
-    threads_wanted: Option<usize>,
+    threads: Option<usize>,
     timeline: bool,
 ) -> PyResult<(Bound<'py, PyDict>, Missed, Option<Bound<'py, PyDict>>)> {
     let mut scenario = Scenario::read(&path, &overrides(&settings)?).map_err(wrong)?;
@@ -74,7 +74,7 @@ pub(crate) fn run<'py>(
             }
             if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        run_points_with(vec![Point { varied: Vec::new(), scenario }], Some(seeds), threads(threads_wanted), &observer, &done)
+        run_points_with(vec![Point { varied: Vec::new(), scenario }], Some(seeds), thread_count(threads), &observer, &done)
     })?;
     let runs = runs.map_err(|error| failed(&path, &error))?;
     let course = drawn.into_inner().expect("nothing panicked while it held this lock");
@@ -113,14 +113,14 @@ pub(crate) fn sweep<'py>(
     settings: Vec<String>,
     vary: Vec<String>,
     seeds: Option<u32>,
-    threads_wanted: Option<usize>,
+    threads: Option<usize>,
     summarize: bool,
 ) -> PyResult<(Bound<'py, PyDict>, Missed)> {
     let varied = Sweep::parse(vary.iter().map(String::as_str), POINTS_MAX).map_err(wrong)?;
     let points = points(&path, &overrides(&settings)?, &varied).map_err(wrong)?;
     let runs = interruptible(py, |stop| {
         let done = |_, ()| if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        run_points_with(points, seeds, threads(threads_wanted), &|_, _| (), &done)
+        run_points_with(points, seeds, thread_count(threads), &|_, _| (), &done)
     })?;
     let runs = runs.map_err(|error| failed(&path, &error))?;
     let table = if summarize { results::summary(&runs) } else { results::table(&runs) };

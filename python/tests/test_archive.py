@@ -1,5 +1,6 @@
 """One object at a time, from an archive on this machine."""
 
+import gc
 import hashlib
 import io
 import multiprocessing
@@ -218,6 +219,32 @@ def test_other_processes_read_too(made, archive, method):
         child.join(60)
         assert child.exitcode == 0
     assert archive.get("empty") == b""
+
+
+def _forget(archive, items, queue):
+    """Uses what the parent began, and drops it."""
+    try:
+        next(items)
+    except ValueError as error:
+        queue.put(str(error))
+    archive.close()
+    del archive, items
+    gc.collect()
+    queue.put("dropped")
+
+
+def test_a_child_leaves_alone_what_its_parent_opened(made):
+    archive = fulgurite.open(made.home)
+    items = archive.iter_many(list(made.content), batch_bytes=1_000)
+    next(items)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_forget, args=(archive, items, queue))
+    child.start()
+    assert "child process" in queue.get(timeout=60) and queue.get(timeout=60) == "dropped"
+    child.join(60)
+    assert child.exitcode == 0
+    assert len(list(items)) == len(made.content) - 1 and archive.get("empty") == b""
 
 
 def test_threads_share_an_archive(made, archive):

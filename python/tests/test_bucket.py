@@ -1,5 +1,6 @@
 """Objects of a server."""
 
+import gc
 import hashlib
 import http.server
 import io
@@ -268,6 +269,25 @@ def test_forked_processes_read_too(content, bucket):
         child.join(60)
         assert child.exitcode == 0
     assert bucket.get("plain") == content["plain"]
+
+
+def _forget(bucket, queue):
+    bucket.close()
+    del bucket
+    gc.collect()
+    queue.put("dropped")
+
+
+def test_a_child_leaves_alone_what_its_parent_opened(own, content):
+    bucket = open_bucket(own)
+    assert bucket.get("plain") == content["plain"]
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_forget, args=(bucket, queue))
+    child.start()
+    assert queue.get(timeout=60) == "dropped"
+    child.join(60)
+    assert child.exitcode == 0 and bucket.get("plain") == content["plain"]
 
 
 def test_threads_share_a_bucket(content, bucket):

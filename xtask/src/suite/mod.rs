@@ -27,6 +27,7 @@ mod gpu;
 mod ingest;
 mod maven;
 mod npm;
+mod package;
 mod postgres;
 mod preservation;
 mod program;
@@ -83,6 +84,7 @@ const STEPS: &[Step] = &[
     Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients together with an honest one", run: attacks::tests },
     Step { name: "clients", what: "python3 -m pytest tests/clients: common S3 clients", run: clients::tests },
     Step { name: "data", what: "python3 -m pytest tests/data: Spark, DistCp, DuckDB, pyarrow, pandas, xarray, astropy", run: data::tests },
+    Step { name: "package", what: "python3 -m pytest python/tests: the Python package, and its notebooks", run: package::tests },
     Step { name: "dashboard", what: "python3 -m pytest tests/dashboard: in Chromium, and the types of its scripts", run: dashboard::tests },
     Step { name: "audit", what: "python3 -m pytest tests/audit: places of an audit at real servers", run: audit::tests },
     Step {

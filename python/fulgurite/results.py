@@ -1,0 +1,124 @@
+"""Results of `fulgurite bench` and `fulgurite audit` as data frames. Needs pandas.
+
+>>> from fulgurite import results
+>>> rounds = results.bench("bench.json")
+>>> rounds.pivot_table("p99_ms", "operation", "target")
+>>> events = results.audit_events("audit.db")
+>>> events[events["kind"] == "digest-mismatch"]
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._errors import FulguriteError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Exit status of the program for wrong arguments. Others tell what is known of the copies.
+_MISUSE = 2
+
+
+def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """The rounds of a load test: a row for each target, round and operation.
+
+    `path` is what `fulgurite --json bench` printed, or the file of `--csv`. Columns: `target`,
+    `round` (from 1), `operation`, `seconds`, `done`, `failed`, `rate` (1/s), `mb_s`, `mean_ms` and
+    percentiles (`p50_ms` to `p999_ms`, `max_ms`), `bytes`, `errors`, `server_cpu` and `own_cpu`
+    (cores), `server_memory` (bytes).
+    """
+    import pandas as pd
+
+    text = Path(path).read_text()
+    if not text.lstrip().startswith("{"):
+        measured = {"server_cpu": "", "server_memory": ""}
+        return _sorted(pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=measured))
+    rows = []
+    for name, number, one in _rounds(text, path):
+        for operation, figures in one["operations"].items():
+            errors = "; ".join(f"{error}: {count}" for error, count in figures["errors"].items())
+            of_round = {key: one[key] for key in ("server_cpu", "server_memory", "own_cpu")}
+            row = {"target": name, "round": number, "operation": operation, "seconds": one["seconds"]}
+            rows.append(row | figures | {"errors": errors} | of_round)
+    order = "target round operation seconds done failed rate mb_s mean_ms p50_ms p90_ms p99_ms p999_ms max_ms"
+    columns = f"{order} bytes errors server_cpu server_memory own_cpu".split()
+    return _sorted(pd.DataFrame(rows, columns=columns))
+
+
+def _sorted(rounds: pd.DataFrame) -> pd.DataFrame:
+    measured = {"server_cpu": "float64", "server_memory": "float64"}
+    return rounds.astype(measured).sort_values(["target", "round", "operation"], ignore_index=True)
+
+
+def bench_windows(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """A load test over time: a row for each target, round and window.
+
+    `path` is what `fulgurite --json bench` printed. Columns: `target`, `round`, `at_s` (begin of the
+    window), `seconds` (its length), `done`, `failed`, `bytes`, `p50_ms`, `p99_ms`, `server_memory`.
+    """
+    import pandas as pd
+
+    rows = [
+        {"target": name, "round": number} | window
+        for name, number, one in _rounds(Path(path).read_text(), path)
+        for window in one["windows"]
+    ]
+    columns = "target round at_s seconds done failed bytes p50_ms p99_ms server_memory".split()
+    return pd.DataFrame(rows, columns=columns).astype({"server_memory": "float64"})
+
+
+def _rounds(text: str, path: str | os.PathLike[str]) -> list[tuple[str, int, dict[str, Any]]]:
+    try:
+        targets = json.loads(text)["targets"]
+        return [(one["name"], number, shown) for one in targets for number, shown in enumerate(one["rounds"], 1)]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{os.fspath(path)}: not the JSON of `fulgurite --json bench`") from None
+
+
+def audit_events(
+    database: str | os.PathLike[str] = "audit.db", *, after: int = 0, program: str = "fulgurite"
+) -> pd.DataFrame:
+    """The history of an audit: a row for each event after the one with number `after`.
+
+    `database` is a file or `postgres://…`; `program` reads it. Columns: `event`, `time` (UTC),
+    `node`, `name`, `kind`, `method`, `bytes`, `stream_us`, `detail`, as `fulgurite audit export`
+    writes them (docs/audit.md).
+    """
+    import pandas as pd
+
+    printed = _audit(program, database, "export", "--format", "json", "--after", str(after))
+    events = pd.DataFrame([json.loads(line) for line in printed.splitlines()], columns=_EVENT)
+    events["at"] = pd.to_datetime(events["at"].astype("int64"), unit="s", utc=True).astype("datetime64[s, UTC]")
+    types = {"event": "int64", "bytes": "Int64", "stream_us": "Int64"}
+    texts = {name: "string" for name in ("node", "name", "kind", "method", "detail")}
+    return events.rename(columns={"at": "time"}).astype(types | texts)
+
+
+_EVENT = ["event", "at", "node", "name", "kind", "method", "bytes", "stream_us", "detail"]
+
+
+def audit_nodes(database: str | os.PathLike[str] = "audit.db", *, program: str = "fulgurite") -> pd.DataFrame:
+    """The report of an audit: a row for each node, with its copies by state, its speed and its cycle.
+
+    The columns are those of `fulgurite audit report --csv`.
+    """
+    import pandas as pd
+
+    return pd.read_csv(io.StringIO(_audit(program, database, "report", "--csv")))
+
+
+def _audit(program: str, database: str | os.PathLike[str], *arguments: str) -> str:
+    command = [program, "audit", "--database", os.fspath(database), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise FulguriteError(f"there is no program {program}; `program` names it") from None
+    if done.returncode < 0 or done.returncode == _MISUSE or (done.returncode != 0 and not done.stdout):
+        raise FulguriteError(done.stderr.strip() or f"{program} ended with status {done.returncode}")
+    return done.stdout
