@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import random
@@ -321,3 +322,88 @@ def test_ctrl_c_ends_it_and_another_run_goes_on(case: Case):
         assert process.returncode == 1
     assert case.run(list(case.objects), "--part-objects", "100", "--connections", "1")[0] == 0
     assert dict(case.tarred()) == {f"objects/{key}": body for key, body in case.objects.items()}
+
+
+class InBucket:
+    """The parts that a retrieval put into a bucket."""
+
+    def __init__(self, case: Case, bucket: str = "results"):
+        self.case, self.bucket = case, bucket
+        case.s3.create_bucket(Bucket=bucket)
+
+    def keys(self) -> list[str]:
+        return [entry["Key"] for entry in self.case.s3.list_objects_v2(Bucket=self.bucket).get("Contents", [])]
+
+    def get(self, key: str) -> bytes:
+        return self.case.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+
+    def tarred(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for key in self.keys():
+            if key.endswith(".tar"):
+                with tarfile.open(fileobj=io.BytesIO(self.get(key))) as tar:
+                    names = tar.getnames()
+                    assert names[-1] == "result.json"
+                    new = {name.removeprefix("objects/"): tar.extractfile(name).read() for name in names[:-1]}
+                    assert not found.keys() & new.keys()
+                    found |= new
+        return found
+
+
+def test_parts_go_into_a_bucket(case: Case):
+    case.put(content(250))
+    results = InBucket(case)
+    keys = list(case.objects)
+    status, report = case.run([*keys, "absent"], "--part-objects", "100", "--into", "results/night 1/")
+    assert (status, report["retrieved"], report["failed"], report["parts"]) == (1, 250, 1, 3)
+    assert results.keys() == ["night 1/_part-000003.failed.jsonl", *[f"night 1/part-00000{number}.tar" for number in (1, 2, 3)]]
+    assert results.tarred() == case.objects
+    assert json.loads(results.get("night 1/_part-000003.failed.jsonl"))["key"] == "absent"
+    assert case.parts("tar") == []
+    # Another run has nothing to do, and still says that an object failed.
+    status, report = case.run([*keys, "absent"], "--part-objects", "100", "--into", "results/night 1/")
+    assert (status, report["retrieved"], report["failed"], report["earlier_parts"]) == (1, 0, 1, 3)
+    for other in [[], ["--into", "results"]]:
+        status, report = case.run([*keys, "absent"], "--part-objects", "100", *other)
+        assert status == 1 and "--into differs" in report["error"]
+
+
+def test_rows_of_parquet_go_into_a_bucket(case: Case):
+    case.put(content(120))
+    results = InBucket(case)
+    assert case.run(list(case.objects), "--part-objects", "50", "--format", "parquet", "--into", "results")[0] == 0
+    assert results.keys() == [f"part-00000{number}.parquet" for number in (1, 2, 3)]
+    tables = [pyarrow.parquet.read_table(io.BytesIO(results.get(key))) for key in results.keys()]
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert {row["key"]: row["content"] for row in rows} == case.objects and len(rows) == 120
+
+
+def test_a_bucket_that_can_not_be_used_is_named_first(case: Case):
+    case.put(content(10))
+    status, report = case.run(list(case.objects), "--into", "absent")
+    assert status == 1 and "there is no bucket `absent`" in report["error"]
+    status, report = case.run(list(case.objects), "--into", "no bucket")
+    assert status == 2 and "no bucket" in report["error"]
+    assert case.parts("tar") == []
+    results = InBucket(case)
+    assert case.run(list(case.objects), "--into", "results")[0] == 0
+    assert results.tarred() == case.objects
+
+
+def test_runs_into_a_bucket_that_are_killed_lose_and_double_nothing(case: Case):
+    case.put(content(600, 2_000))
+    results = InBucket(case)
+    options = ["--part-objects", "20", "--into", "results/"]
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for _ in range(12):
+        running = subprocess.Popen(case.command(list(case.objects), *options), env=case.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(chance.uniform(0.01, 0.3))
+        running.kill()
+        running.wait()
+        # What is in the bucket is complete.
+        assert results.tarred().items() <= case.objects.items()
+    assert case.run(list(case.objects), *options)[0] == 0
+    assert results.tarred() == case.objects and len(results.keys()) == 30 and case.parts("tar") == []

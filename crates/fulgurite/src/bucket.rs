@@ -29,8 +29,13 @@ pub(crate) struct BucketArgs {
 impl BucketArgs {
     /// The server. Nothing is sent yet.
     pub(crate) fn server(&self) -> Result<Server, Misuse> {
+        self.server_with(&self.bucket)
+    }
+
+    /// The same server with another bucket.
+    pub(crate) fn server_with(&self, bucket: &str) -> Result<Server, Misuse> {
         let options = ServerOptions {
-            bucket: self.bucket.clone(),
+            bucket: bucket.to_owned(),
             region: region(self.region.as_deref()),
             keys: None,
             profile: self.profile.clone(),

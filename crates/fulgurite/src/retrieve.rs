@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use fulgurite_retrieval::{ExchangeError, Format, Progress, Retrieval, RetrievalError, Settings, Summary};
+use fulgurite_retrieval::{Destination, ExchangeError, Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 use fulgurite_settings::Dimension;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -26,6 +26,11 @@ pub(crate) struct Retrieve {
     /// The folder for the parts. Another run with the same arguments resumes
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
+    /// Put complete parts into this bucket of the same server, and remove them from the folder,
+    /// which keeps the state: a bucket, or a bucket and the beginning of the keys. A beginning that
+    /// is meant as a folder ends with a slash
+    #[arg(long, value_name = "BUCKET[/PREFIX]")]
+    into: Option<String>,
     #[command(flatten)]
     bucket: crate::bucket::BucketArgs,
     /// Format of the parts
@@ -64,6 +69,7 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
         connections: asked.connections as usize,
         part_objects: asked.part_objects,
         part_bytes,
+        destination: asked.into.as_deref().map(|into| destination(asked, into)).transpose()?,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -94,9 +100,16 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
     Ok(Outcome::troubled_if(summary.failed > 0))
 }
 
+/// The bucket and the prefix that `--into` names.
+fn destination(asked: &Retrieve, into: &str) -> Result<Destination, Misuse> {
+    let (bucket, prefix) = into.split_once('/').unwrap_or((into, ""));
+    Ok(Destination { server: asked.bucket.server_with(bucket)?, prefix: prefix.to_owned() })
+}
+
 fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration) {
     let Summary { parts, earlier_parts, objects, failed, retrieved, bytes } = *summary;
-    let to = text::path(&asked.to);
+    let folder = text::path(&asked.to);
+    let to = asked.into.as_ref().map_or_else(|| folder.clone(), |into| format!("s3://{into}"));
     let earlier = if earlier_parts > 0 {
         format!("; {} already there", text::phrase(earlier_parts, "part was", "parts were"))
     } else {
@@ -110,7 +123,10 @@ fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration
         text::count(parts, "part")
     ));
     if failed > 0 {
-        session.warn(&format!("{} of {objects} could not be retrieved: {to}/_part-*.failed.jsonl says why", text::count(failed, "object")));
+        session.warn(&format!(
+            "{} of {objects} could not be retrieved: {folder}/_part-*.failed.jsonl says why",
+            text::count(failed, "object")
+        ));
     }
     session.answer(|| {
         json!({

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use fulgurite_client::{Refusal, Server, failure_of, next_frame, read_refusal};
-use http::{Method, StatusCode};
+use http::Method;
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
+
+use crate::upload::FileBody;
 
 /// Timeout for a response that makes no progress. The server looks up the whole list before it
 /// sends anything.
@@ -78,37 +80,79 @@ impl<'a> Exchange<'a> {
         list: &Bytes,
         mut take: impl FnMut(&mut Response<'_>) -> Result<T, ExchangeError>,
     ) -> Result<T, ExchangeError> {
+        let path = format!("/{}?{query}", self.server.bucket());
+        self.retry(|| {
+            let body = self.begin(self.server, &Method::POST, &path, &[], Some(list.len() as u64), Full::new(list.clone()))?;
+            take(&mut Response { exchange: self, body, piece: Bytes::new(), failure: None })
+        })
+    }
+
+    /// Tries something again as long as it fails for a reason that may pass.
+    pub(crate) fn retry<T>(&self, mut attempt: impl FnMut() -> Result<T, ExchangeError>) -> Result<T, ExchangeError> {
         let mut pause = PAUSE;
-        for attempt in 1.. {
-            match self.begin(query, list).and_then(|mut response| take(&mut response)) {
-                Err(error) if error.is_transient() && attempt < ATTEMPTS_MAX => (self.on_retry)(&error, pause),
+        for number in 1.. {
+            match attempt() {
+                Err(error) if error.is_transient() && number < ATTEMPTS_MAX => (self.on_retry)(&error, pause),
                 result => return result,
             }
             // The timer is made inside of the runtime.
-            self.runtime.block_on(self.unless_stopped(async { tokio::time::sleep(pause).await }))?;
+            self.runtime.block_on(self.unless_stopped(SILENCE, async { tokio::time::sleep(pause).await }))?;
             pause = (pause * 2).min(PAUSE_MAX);
         }
         unreachable!("the last attempt returns")
     }
 
-    fn begin(&self, query: &str, list: &Bytes) -> Result<Response<'_>, ExchangeError> {
-        let path = format!("/{}?{query}", self.server.bucket());
-        let body = self.runtime.block_on(self.unless_stopped(async {
-            let request = self.server.request(&Method::POST, &path, &[], Some(list.len() as u64), Full::new(list.clone())).await;
+    /// Sends a request with the content of a file, and reads its response to the end.
+    pub(crate) fn send(
+        &self,
+        server: &Server,
+        method: &Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        content: FileBody,
+    ) -> Result<(), ExchangeError> {
+        let length = (*method == Method::PUT).then_some(content.bytes());
+        let body = self.begin(server, method, path, headers, length, content)?;
+        io::copy(&mut Response { exchange: self, body, piece: Bytes::new(), failure: None }, &mut io::sink())
+            .map_err(|error| ExchangeError::Failed(error.to_string()))?;
+        Ok(())
+    }
+
+    /// Fails if the command is stopped.
+    pub(crate) fn check_stop(&self) -> Result<(), ExchangeError> {
+        if self.stop.load(Ordering::Relaxed) { Err(ExchangeError::Stopped) } else { Ok(()) }
+    }
+
+    fn begin<B>(
+        &self,
+        server: &Server,
+        method: &Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        length: Option<u64>,
+        content: B,
+    ) -> Result<Incoming, ExchangeError>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // A second is added for each MiB that is sent.
+        let limit = SILENCE + Duration::from_secs(length.unwrap_or(0) >> 20);
+        self.runtime.block_on(self.unless_stopped(limit, async {
+            let request = server.request(method, path, headers, length, content).await;
             let request = request.map_err(ExchangeError::Failed)?;
-            let (mut sender, connection) = self.server.connect().await.map_err(ExchangeError::Failed)?;
+            let (mut sender, connection) = server.connect().await.map_err(ExchangeError::Failed)?;
             tokio::spawn(connection);
             let response = sender.send_request(request).await.map_err(|error| ExchangeError::Failed(failure_of(&error)))?;
-            if response.status() != StatusCode::OK {
+            if !response.status().is_success() {
                 return Err(ExchangeError::Refused(read_refusal(response.status(), response.into_body()).await));
             }
             Ok(response.into_body())
-        }))??;
-        Ok(Response { exchange: self, body, piece: Bytes::new(), failure: None })
+        }))?
     }
 
     /// Awaits `what`, but fails if the command is stopped or on a timeout.
-    async fn unless_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, ExchangeError> {
+    async fn unless_stopped<T>(&self, limit: Duration, what: impl Future<Output = T>) -> Result<T, ExchangeError> {
         let stopped = async {
             while !self.stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -116,7 +160,7 @@ impl<'a> Exchange<'a> {
         };
         tokio::select! {
             biased;
-            done = timeout(SILENCE, what) => done.map_err(|_| ExchangeError::Failed("no response".to_owned())),
+            done = timeout(limit, what) => done.map_err(|_| ExchangeError::Failed("no response".to_owned())),
             () = stopped => Err(ExchangeError::Stopped),
         }
     }
@@ -142,7 +186,7 @@ impl Read for Response<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
             let (exchange, body) = (self.exchange, &mut self.body);
-            let failure = match exchange.runtime.block_on(exchange.unless_stopped(next_frame(body))) {
+            let failure = match exchange.runtime.block_on(exchange.unless_stopped(SILENCE, next_frame(body))) {
                 Ok(None) => return Ok(0),
                 Ok(Some(Ok(frame))) => {
                     self.piece = frame.into_data().unwrap_or_default();

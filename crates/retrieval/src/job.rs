@@ -4,6 +4,7 @@
 //! FOLDER/part-000001.tar  ...             complete parts
 //! FOLDER/_part-000001.tar.partial         a part that is being written
 //! FOLDER/_part-000001.failed.jsonl        objects of a part that the server could not send
+//! FOLDER/_part-000001.uploaded            a part is in the bucket, and no longer in the folder
 //! FOLDER/_retrieval/job.json              what is retrieved
 //! FOLDER/_retrieval/sorted, parts.json    the list in reading order, and where parts begin
 //! ```
@@ -25,6 +26,7 @@ use crate::exchange::{Exchange, ExchangeError, OnRetry};
 use crate::list::{ListError, Requested};
 use crate::order::{self, Part, read_line};
 use crate::part::{self, Fetched, PartFiles};
+use crate::upload::Destination;
 
 /// File format of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +48,7 @@ impl Format {
 }
 
 /// What is retrieved, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Settings {
     /// The list of objects.
     pub list: PathBuf,
@@ -60,6 +62,8 @@ pub struct Settings {
     pub part_objects: u64,
     /// Maximum bytes of content per part; a larger object gets its own part.
     pub part_bytes: u64,
+    /// The bucket that complete parts are put into, and then removed from the folder.
+    pub destination: Option<Destination>,
 }
 
 impl Default for Settings {
@@ -71,6 +75,7 @@ impl Default for Settings {
             connections: 2,
             part_objects: order::OBJECTS_MAX as u64,
             part_bytes: 1 << 30,
+            destination: None,
         }
     }
 }
@@ -147,6 +152,17 @@ pub enum RetrievalError {
         /// Its size.
         bytes: u64,
     },
+    /// The bucket for the parts can't be used.
+    #[error("{0}")]
+    Destination(String),
+    /// A part is larger than an object may be.
+    #[error("{} has {bytes} bytes, more than the 5 GiB of one put: retrieve into a folder", path.display())]
+    PartTooLarge {
+        /// The part.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
     /// A file of the retrieval can't be used.
     #[error("{}: {source}", folder.display())]
     Folder {
@@ -163,6 +179,13 @@ pub enum RetrievalError {
 /// The file that says where parts begin. It exists once the list is sorted.
 const PARTS: &str = "parts.json";
 
+/// The extension of the list of a part's failed objects.
+const FAILED: &str = "failed.jsonl";
+/// The extension of the file that says that a part is in the bucket.
+const UPLOADED: &str = "uploaded";
+/// Maximum size of an object that is put with one request, as S3 defines it.
+const PUT_BYTES_MAX: u64 = 5 << 30;
+
 /// What identifies a retrieval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Job {
@@ -173,6 +196,9 @@ struct Job {
     format: Format,
     part_objects: u64,
     part_bytes: u64,
+    /// The bucket and the prefix of the parts, if they go into a bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destination: Option<String>,
 }
 
 impl Job {
@@ -184,6 +210,7 @@ impl Job {
             ("the format", self.format == other.format),
             ("--part-objects", self.part_objects == other.part_objects),
             ("--part-size", self.part_bytes == other.part_bytes),
+            ("--into", self.destination == other.destination),
         ];
         same.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
     }
@@ -221,10 +248,13 @@ impl<'a> Retrieval<'a> {
         let list_sha256 = digest(&self.settings.list)?;
         std::fs::create_dir_all(&self.state)?;
         let _lock = self.lock()?;
+        if let Some(destination) = &self.settings.destination {
+            destination.check(&Exchange::new(self.server, on_retry, stop)?)?;
+        }
         self.claim(&list_sha256)?;
         let parts = self.parts(&list_sha256, progress, on_retry, stop)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
-        let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.path_of(*index).exists()).collect();
+        let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.is_done(*index)).collect();
         summary.earlier_parts = (parts.len() - missing.len()) as u64;
         let earlier = summary.objects - missing.iter().map(|index| parts[*index].objects).sum::<u64>();
         progress.begun(summary.objects, earlier);
@@ -234,6 +264,14 @@ impl<'a> Retrieval<'a> {
             summary.failed += self.count_failed(index)?;
         }
         Ok(summary)
+    }
+
+    /// Whether a part is where it belongs.
+    fn is_done(&self, index: usize) -> bool {
+        match self.settings.destination {
+            None => self.path_of(index).exists(),
+            Some(_) => self.hidden_path_of(index, UPLOADED).exists(),
+        }
     }
 
     /// The path of a part.
@@ -266,6 +304,7 @@ impl<'a> Retrieval<'a> {
             format: self.settings.format,
             part_objects: self.settings.part_objects,
             part_bytes: self.settings.part_bytes,
+            destination: self.settings.destination.as_ref().map(Destination::address),
         };
         let path = self.state.join("job.json");
         match std::fs::read(&path) {
@@ -361,7 +400,43 @@ impl<'a> Retrieval<'a> {
         Ok(tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).complete)
     }
 
+    /// Retrieves a part, and puts it into the bucket if that is wanted.
     fn fetch(
+        &self,
+        exchange: &Exchange<'_>,
+        index: usize,
+        part: Part,
+        on_progress: &mut dyn FnMut(Fetched),
+    ) -> Result<Fetched, RetrievalError> {
+        // An earlier run may have retrieved it, and ended before it was in the bucket.
+        let fetched = match self.path_of(index).exists() {
+            true => Fetched::default(),
+            false => self.fetch_file(exchange, index, part, on_progress)?,
+        };
+        if let Some(destination) = &self.settings.destination {
+            self.upload(exchange, destination, index)?;
+        }
+        Ok(fetched)
+    }
+
+    /// Puts a complete part into the bucket, with the list of its failed objects, and removes it
+    /// from the folder.
+    fn upload(&self, exchange: &Exchange<'_>, destination: &Destination, index: usize) -> Result<(), RetrievalError> {
+        let (path, failed) = (self.path_of(index), self.hidden_path_of(index, FAILED));
+        let bytes = std::fs::metadata(&path)?.len();
+        if bytes > PUT_BYTES_MAX {
+            return Err(RetrievalError::PartTooLarge { path, bytes });
+        }
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if failed.exists() {
+            destination.put(exchange, &failed, &name(&failed))?;
+        }
+        destination.put(exchange, &path, &name(&path))?;
+        write_whole(&self.hidden_path_of(index, UPLOADED), &format!("{}{}", destination.address(), name(&path)))?;
+        Ok(std::fs::remove_file(&path)?)
+    }
+
+    fn fetch_file(
         &self,
         exchange: &Exchange<'_>,
         index: usize,
@@ -377,7 +452,7 @@ impl<'a> Retrieval<'a> {
         }
         let extension = self.settings.format.extension();
         let (partial, complete) = (self.hidden_path_of(index, &format!("{extension}.partial")), self.path_of(index));
-        let files = PartFiles { partial: &partial, complete: &complete, failed: &self.hidden_path_of(index, "failed.jsonl") };
+        let files = PartFiles { partial: &partial, complete: &complete, failed: &self.hidden_path_of(index, FAILED) };
         let fetched = part::fetch(exchange, &objects, self.settings.format, &files, on_progress);
         if fetched.is_err() {
             // The next run would replace it.
@@ -388,11 +463,11 @@ impl<'a> Retrieval<'a> {
 
     /// Number of objects of a part that the server could not send.
     fn count_failed(&self, index: usize) -> Result<u64, RetrievalError> {
-        match File::open(self.hidden_path_of(index, "failed.jsonl")) {
+        match File::open(self.hidden_path_of(index, FAILED)) {
             Ok(file) => {
                 let mut lines = BufReader::new(file);
                 let mut count = 0;
-                let path = self.hidden_path_of(index, "failed.jsonl");
+                let path = self.hidden_path_of(index, FAILED);
                 while read_line::<serde::de::IgnoredAny>(&mut lines).map_err(|error| damaged(&path, &error))?.is_some() {
                     count += 1;
                 }

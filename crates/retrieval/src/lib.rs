@@ -23,8 +23,10 @@ mod order;
 mod part;
 mod rows;
 mod tar_part;
+mod upload;
 
 pub use bulk::{Arrived, Bulk, OBJECTS_MAX, Position};
 pub use exchange::{ExchangeError, OnRetry};
 pub use job::{Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 pub use list::{ListError, Requested};
+pub use upload::Destination;

@@ -1,0 +1,121 @@
+//! Puts complete parts into a bucket.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use base64_simd::STANDARD;
+use bytes::Bytes;
+use fulgurite_client::Server;
+use fulgurite_digest::{Algorithm, Digester};
+use http::{Method, StatusCode};
+use hyper::body::{Body, Frame, SizeHint};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::exchange::{Exchange, ExchangeError};
+use crate::job::RetrievalError;
+
+/// Bytes of a path that aren't escaped.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+/// Bytes that are read from a file at a time.
+const PIECE: usize = 256 << 10;
+
+/// The bucket that parts are put into.
+#[derive(Debug)]
+pub struct Destination {
+    /// The server and the bucket.
+    pub server: Server,
+    /// What the keys begin with: empty, or ending in a slash if it is meant as a folder.
+    pub prefix: String,
+}
+
+impl Destination {
+    /// The bucket and the prefix, as in an S3 URL.
+    pub(crate) fn address(&self) -> String {
+        format!("s3://{}/{}", self.server.bucket(), self.prefix)
+    }
+
+    /// Checks that the bucket can be reached.
+    pub(crate) fn check(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
+        let (bucket, path) = (self.server.bucket(), format!("/{}", self.server.bucket()));
+        let checked = exchange.retry(|| exchange.send(&self.server, &Method::HEAD, &path, &[], FileBody::empty()));
+        checked.map_err(|error| match &error {
+            ExchangeError::Refused(refusal) if refusal.status == StatusCode::NOT_FOUND => {
+                RetrievalError::Destination(format!("there is no bucket `{bucket}` for the parts"))
+            }
+            ExchangeError::Refused(refusal) if refusal.status == StatusCode::FORBIDDEN => {
+                RetrievalError::Destination(format!("access to the bucket `{bucket}`, for the parts, is denied"))
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// Puts a file. The server compares it with its MD5.
+    pub(crate) fn put(&self, exchange: &Exchange<'_>, file: &Path, name: &str) -> Result<(), ExchangeError> {
+        let key = format!("{}{name}", self.prefix);
+        let path = format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&key, PATH));
+        let md5 = md5_of(file, exchange)?;
+        exchange.retry(|| {
+            let body = FileBody::open(file).map_err(ExchangeError::File)?;
+            exchange.send(&self.server, &Method::PUT, &path, &[("content-md5", &md5)], body)
+        })
+    }
+}
+
+fn md5_of(path: &Path, exchange: &Exchange<'_>) -> Result<String, ExchangeError> {
+    let mut file = File::open(path).map_err(ExchangeError::File)?;
+    let (mut digester, mut buffer) = (Digester::new(&[Algorithm::Md5]), vec![0; 1 << 20]);
+    loop {
+        exchange.check_stop()?;
+        match file.read(&mut buffer).map_err(ExchangeError::File)? {
+            0 => return Ok(STANDARD.encode_to_string(digester.finish()[0].value())),
+            count => digester.update(&buffer[..count]),
+        }
+    }
+}
+
+/// The content of a file as the body of a request. It reads the file on the thread of the
+/// connection, which has nothing else to do.
+pub(crate) struct FileBody {
+    file: Option<File>,
+    left: u64,
+}
+
+impl FileBody {
+    pub(crate) fn empty() -> Self {
+        Self { file: None, left: 0 }
+    }
+
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        Ok(Self { left: file.metadata()?.len(), file: Some(file) })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.left
+    }
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let wanted = self.left.min(PIECE as u64) as usize;
+        let Some(file) = self.file.as_mut().filter(|_| wanted > 0) else { return Poll::Ready(None) };
+        let mut piece = vec![0; wanted];
+        let read = file.read_exact(&mut piece);
+        self.left -= wanted as u64;
+        Poll::Ready(Some(read.map(|()| Frame::data(piece.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
