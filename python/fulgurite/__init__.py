@@ -25,7 +25,7 @@ from ._errors import (
     Unavailable,
     Unreadable,
 )
-from ._objects import Item, Key, Objects, Part
+from ._objects import Item, Key, ObjectFile, Objects, Part
 
 
 def open(folder: str | os.PathLike[str]) -> Archive:
@@ -75,6 +75,7 @@ __all__ = [
     "Key",
     "NotFound",
     "Object",
+    "ObjectFile",
     "Objects",
     "Part",
     "Refused",

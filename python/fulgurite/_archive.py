@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import io
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import cast
 
 from . import _native
 from ._errors import IncompleteWarning
-from ._objects import BUFFER_BYTES, Objects, Part, RawFile, Selection, as_slice, range_of
+from ._objects import ObjectFile, Objects, Part, RawFile, Selection, as_slice, range_of
 
 Entry = _native.Entry
 
@@ -24,8 +23,8 @@ class Archive(Objects):
     """An archive in a folder of this machine, open for reading. It needs no server.
 
     Another program may write to it meanwhile, such as `fulgurite serve` or `fulgurite put`. Several
-    threads may use one object. It survives a fork (the child opens the archive again) and can be
-    pickled (as its folder).
+    threads may use one object. It can be pickled (as its folder), but not used in a process that was
+    forked after it was opened: use the start methods "spawn" or "forkserver".
 
     Objects that `fulgurite serve` stores are named `BUCKET/KEY`. Names are `str`; where they aren't
     UTF-8, their bytes become lone surrogates, as in names of files. `bytes` are accepted too.
@@ -50,7 +49,7 @@ class Archive(Objects):
         return self._native.closed
 
     def close(self) -> None:
-        """Closes its files. Reading fails from then on."""
+        """Closes its files. What is read from then on fails; iterations that began go on."""
         self._native.close()
 
     def __enter__(self) -> Archive:
@@ -73,8 +72,7 @@ class Archive(Objects):
         With `versions=True` all versions of each name, the newest first, deletion markers included.
         Warns with `IncompleteWarning` if the catalogue has gaps, so that objects may be missing.
         """
-        if gaps := self._native.gaps():
-            warnings.warn(f"the catalogue is incomplete: {gaps}", IncompleteWarning, stacklevel=2)
+        self._warn_of_gaps()
         return cast(Iterator[Entry], self._pages(prefix, versions, folders=False))
 
     def list_folder(self, prefix: str | bytes = "") -> Iterator[Entry | str]:
@@ -82,8 +80,7 @@ class Archive(Objects):
 
         `prefix` ends with a slash, or is empty for the topmost folder. Warns as `list` does.
         """
-        if gaps := self._native.gaps():
-            warnings.warn(f"the catalogue is incomplete: {gaps}", IncompleteWarning, stacklevel=2)
+        self._warn_of_gaps()
         return self._pages(prefix, versions=False, folders=True)
 
     def _pages(self, prefix: str | bytes, versions: bool, folders: bool) -> Iterator[Entry | str]:
@@ -106,7 +103,11 @@ class Archive(Objects):
         return entry
 
     def versions(self, key: str | bytes) -> Sequence[Entry]:
-        """All versions of an object, the newest first, deletion markers included."""
+        """All versions of an object, the newest first, deletion markers included.
+
+        Warns with `IncompleteWarning` if the catalogue has gaps, so that versions may be missing.
+        """
+        self._warn_of_gaps()
         return self._native.versions(key)
 
     def get(
@@ -119,7 +120,7 @@ class Archive(Objects):
         start, end = as_slice(start, end, entry.size)
         return self._native.read(entry, start, end)[0]
 
-    def open(self, key: str | bytes, *, version_id: str | None = None) -> io.BufferedReader:
+    def open(self, key: str | bytes, *, version_id: str | None = None) -> ObjectFile:
         """An object as a file, for reading. It stays the version that was opened.
 
         What is read was checked by the tags of its frames of 64 KiB, but not against the digest of
@@ -130,7 +131,11 @@ class Archive(Objects):
         def read(start: int, end: int) -> bytes:
             return self._read(entry, start, end)
 
-        return io.BufferedReader(RawFile(entry.name, entry.size, read), BUFFER_BYTES)
+        return ObjectFile(RawFile(entry.name, entry.size, read))
+
+    def _warn_of_gaps(self) -> None:
+        if gaps := self._native.gaps():
+            warnings.warn(f"the catalogue is incomplete: {gaps}", IncompleteWarning, stacklevel=3)
 
     def _warn_if_doubtful(self, entry: Entry) -> None:
         if doubts := self._native.doubts(entry):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
-import io
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,10 +14,13 @@ from urllib.parse import quote, unquote_plus
 
 from . import _native
 from ._errors import FulguriteError, NotFound, Refused, Unavailable
-from ._objects import BUFFER_BYTES, Objects, Part, RawFile, Selection, as_slice, range_of
+from ._objects import ObjectFile, Objects, Part, RawFile, Selection, as_range, range_of
 
 #: What S3's errors mean, where the status doesn't say it.
 _BY_CODE = {"InvalidObjectState": Unavailable, "SlowDown": Unavailable}
+_ABSENT = {"NoSuchKey", "NoSuchBucket", "NoSuchVersion", "MethodNotAllowed"}
+#: The status of a response, among its headers.
+_STATUS = ":status"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,18 +90,20 @@ class Bucket(Objects):
         With a `delimiter`, usually `/`, keys that have it after the prefix are left out; for each
         beginning up to the delimiter, that beginning is returned as a `str`.
         """
+        tokens: set[str] = set()
         token: str | None = None
         while True:
             query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, "delimiter": delimiter}
             if token is not None:
                 query["continuation-token"] = token
-            page = _parse(self._request("GET", "", query, what=f"the bucket {self.name}")[1])
+            page = _parse(self._request("GET", "", query, what=f"the bucket {self.name}")[1], "ListBucketResult")
             yield from _listed(page)
-            token = page.findtext("NextContinuationToken")
-            if page.findtext("IsTruncated") != "true":
+            if (page.findtext("IsTruncated") or "").lower() != "true":
                 return
-            if token is None:
+            token = page.findtext("NextContinuationToken")
+            if token is None or token in tokens:
                 raise FulguriteError("the server's list is cut off, and doesn't say where it continues")
+            tokens.add(token)
 
     def info(self, key: str | bytes, *, version_id: str | None = None) -> Object:
         """The newest version of an object, or the version with this identifier.
@@ -115,16 +121,31 @@ class Bucket(Objects):
     def _read(
         self, key: str, start: int, end: int | None, query: dict[str, str], etag: str | None = None
     ) -> bytes:
-        as_slice(start, end, 0)
+        start, end = as_range(start, end)
         headers = {} if etag is None else {"If-Match": f'"{etag}"'}
         if end is not None and end <= start:
             self._request("HEAD", key, query, headers)
             return b""
-        if start > 0 or end is not None:
-            headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
-        return self._request("GET", key, query, headers, beyond_is_empty=True)[1]
+        if start == 0 and end is None:
+            return self._request("GET", key, query, headers)[1]
+        headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
+        received, body = self._request("GET", key, query, headers)
+        found = received.get("content-range")
+        if received[_STATUS] == "416":
+            # A range beyond the end is empty, as in slices.
+            size = re.fullmatch(r"bytes \*/(\d+)", found or "")
+            if size is not None and start < int(size[1]):
+                raise FulguriteError(f"{key}: the server refuses a range within the object")
+            return b""
+        if received[_STATUS] == "200":
+            # The server ignores ranges.
+            return body[start:end]
+        match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", found or "")
+        if match is None or int(match[1]) != start or int(match[2]) - start + 1 != len(body) or (end is not None and int(match[2]) >= end):
+            raise FulguriteError(f"{key}: the server sent another range than was requested: {found}")
+        return body
 
-    def open(self, key: str | bytes, *, version_id: str | None = None) -> io.BufferedReader:
+    def open(self, key: str | bytes, *, version_id: str | None = None) -> ObjectFile:
         """An object as a file, for reading.
 
         If the object is replaced meanwhile, reading fails: a file never has bytes of two versions.
@@ -133,12 +154,12 @@ class Bucket(Objects):
         query = _version(version_id or described.version_id)
 
         def read(start: int, end: int) -> bytes:
-            return self._read(described.name, start, end, query, described.etag)
+            return self._read(described.name, start, end, query, described.etag or None)
 
-        return io.BufferedReader(RawFile(described.name, described.size, read), BUFFER_BYTES)
+        return ObjectFile(RawFile(described.name, described.size, read))
 
     def _select(self, names: Sequence[str | bytes], parts: Sequence[Part] | None) -> Selection:
-        keys = [_text(name) for name in names]
+        keys = builtins.list(names)
         if parts is None:
             return self._native.select(keys, None, None)
         return self._native.select(keys, [part.version_id for part in parts], [range_of(part) for part in parts])
@@ -151,7 +172,6 @@ class Bucket(Objects):
         headers: dict[str, str] | None = None,
         *,
         what: str | None = None,
-        beyond_is_empty: bool = False,
     ) -> tuple[dict[str, str], bytes]:
         key = _text(key)
         # An empty key would be the bucket.
@@ -160,12 +180,12 @@ class Bucket(Objects):
         path = f"/{quote(self.name)}" + (f"/{quote(key)}" if key else "")
         if query:
             path += "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(query.items()))
-        status, received, body = self._native.request(method, path, list((headers or {}).items()))
-        if status in (200, 206):
-            return dict(received), body
-        if status == 416 and beyond_is_empty:
-            return {}, b""
-        raise _error(what or key, status, body)
+        sent = builtins.list((headers or {}).items())
+        status, received, body = self._native.request(method, path, sent)
+        expected = (200, 206, 416) if "Range" in (headers or {}) else (200,)
+        if status in expected:
+            return dict(received) | {_STATUS: str(status)}, body
+        raise _error(what or key, method, status, body)
 
 
 def _version(version_id: str | None) -> dict[str, str]:
@@ -174,53 +194,67 @@ def _version(version_id: str | None) -> dict[str, str]:
 
 def _text(key: str | bytes) -> str:
     """A key of S3, which is UTF-8."""
+    if not isinstance(key, (str, bytes)):
+        raise TypeError("a key is a str or bytes")
     try:
         text = key.decode() if isinstance(key, bytes) else key
         text.encode()
     except UnicodeError:
-        raise NotFound(f"{key!r} isn't UTF-8, and no key of S3") from None
-    if not isinstance(text, str):
-        raise TypeError("a key is a str or bytes")
+        raise NotFound(f"{key!r} isn't UTF-8, so it is no key of S3") from None
     return text
 
 
-def _parse(body: bytes) -> ElementTree.Element:
+def _parse(body: bytes, tag: str) -> ElementTree.Element:
     try:
         root = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
         raise FulguriteError(f"the server's response isn't XML: {error}") from None
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
+    if root.tag != tag:
+        raise FulguriteError(f"the server's response isn't one of S3: it is <{root.tag}>, and <{tag}> was expected")
     return root
 
 
 def _listed(page: ElementTree.Element) -> list[Object | str]:
+    decode = unquote_plus if page.findtext("EncodingType") == "url" else str
+
     def object_of(element: ElementTree.Element) -> Object:
         def text(name: str) -> str:
             return element.findtext(name) or ""
 
         storage_class = text("StorageClass")
         return Object(
-            name=unquote_plus(text("Key")),
+            name=decode(text("Key")),
             size=int(text("Size")),
             etag=text("ETag").strip('"'),
-            modified=datetime.fromisoformat(text("LastModified")),
-            storage_class=storage_class if storage_class != "STANDARD" else None,
+            modified=datetime.fromisoformat(text("LastModified")) if text("LastModified") else None,
+            storage_class=storage_class if storage_class not in ("", "STANDARD") else None,
         )
 
-    listed: list[Object | str] = [object_of(element) for element in page.iter("Contents")]
-    listed += [unquote_plus(element.findtext("Prefix") or "") for element in page.iter("CommonPrefixes")]
+    try:
+        listed: list[Object | str] = [object_of(element) for element in page.iter("Contents")]
+    except ValueError as error:
+        raise FulguriteError(f"the server's list is malformed: {error}") from None
+    listed += [decode(element.findtext("Prefix") or "") for element in page.iter("CommonPrefixes")]
     return sorted(listed, key=lambda one: (one if isinstance(one, str) else one.name).encode())
 
 
 def _described(key: str, headers: dict[str, str]) -> Object:
-    modified = headers.get("last-modified")
     prefix = "x-amz-meta-"
+    try:
+        size = int(headers["content-length"])
+        modified = headers.get("last-modified")
+        date = parsedate_to_datetime(modified).astimezone(UTC) if modified else None
+    except (KeyError, ValueError):
+        size, date = -1, None
+    if size < 0:
+        raise FulguriteError(f"{key}: the server doesn't say how large it is, or when it was stored")
     return Object(
         name=key,
-        size=int(headers.get("content-length", "0")),
+        size=size,
         etag=headers.get("etag", "").strip('"'),
-        modified=parsedate_to_datetime(modified).astimezone(UTC) if modified else None,
+        modified=date,
         version_id=headers.get("x-amz-version-id"),
         storage_class=headers.get("x-amz-storage-class"),
         metadata={name.removeprefix(prefix): text for name, text in headers.items() if name.startswith(prefix)},
@@ -228,18 +262,19 @@ def _described(key: str, headers: dict[str, str]) -> Object:
     )
 
 
-def _error(what: str, status: int, body: bytes) -> FulguriteError:
+def _error(what: str, method: str, status: int, body: bytes) -> FulguriteError:
     code = message = ""
     if body:
         try:
-            root = _parse(body)
+            root = _parse(body, "Error")
             code, message = root.findtext("Code") or "", root.findtext("Message") or ""
         except FulguriteError:
             pass
     words = ": ".join(filter(None, [what, f"{status} {code}".strip(), message]))
     if code in _BY_CODE:
         return _BY_CODE[code](words)
-    if status in (404, 405):
+    # A response to HEAD has no body, and 405 is that of a deletion marker.
+    if code in _ABSENT or method == "HEAD" and status in (404, 405):
         return NotFound(words)
     if status == 403:
         return Refused(words)

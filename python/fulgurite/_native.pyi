@@ -140,7 +140,7 @@ class Server:
     ) -> tuple[int, list[tuple[str, str]], bytes]: ...
     def select(
         self,
-        keys: list[str],
+        keys: list[str | bytes],
         version_ids: list[str | None] | None,
         ranges: list[tuple[int, int | None] | None] | None,
     ) -> ServerSelection: ...

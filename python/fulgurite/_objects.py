@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from ._errors import Unavailable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +90,7 @@ class Objects:
         """
         raise NotImplementedError
 
-    def open(self, key: str | bytes, *, version_id: str | None = None) -> io.BufferedReader:
+    def open(self, key: str | bytes, *, version_id: str | None = None) -> ObjectFile:
         """An object as a file, for reading."""
         raise NotImplementedError
 
@@ -187,7 +190,7 @@ class Objects:
         import numpy as np
 
         listed, selection = self._selection(keys)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = tuple(map(operator.index, shape)) if isinstance(shape, tuple) else (operator.index(shape),)
         dtype = np.dtype(dtype)
         if shape.count(-1) > 1 or any(length < -1 for length in shape):
             raise ValueError("at most one dimension of `shape` is -1")
@@ -215,7 +218,7 @@ class RawFile(io.RawIOBase):
     def __init__(self, name: str, size: int, read: Callable[[int, int], bytes]) -> None:
         super().__init__()
         self.name = name
-        self._size = size
+        self.size = size
         self._read = read
         self._at = 0
 
@@ -231,7 +234,7 @@ class RawFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._check_open()
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}.get(whence)
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}.get(whence)
         if base is None:
             raise ValueError("whence is 0, 1 or 2")
         if base + offset < 0:
@@ -242,10 +245,12 @@ class RawFile(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         self._check_open()
         view = memoryview(buffer).cast("B")
-        end = min(self._at + len(view), self._size)
+        end = min(self._at + len(view), self.size)
         if end <= self._at:
             return 0
         content = self._read(self._at, end)
+        if len(content) != end - self._at:
+            raise Unavailable(f"{self.name}: the content ended early")
         view[: len(content)] = content
         self._at += len(content)
         return len(content)
@@ -255,19 +260,41 @@ class RawFile(io.RawIOBase):
             raise ValueError("I/O operation on closed file")
 
 
-def as_slice(start: int, end: int | None, size: int) -> tuple[int, int]:
-    """A range within `size` bytes, as in a slice, but without negative numbers."""
+class ObjectFile(io.BufferedReader):
+    """An object as a file, for reading."""
+
+    def __init__(self, raw: RawFile) -> None:
+        super().__init__(raw, BUFFER_BYTES)
+        self.size = raw.size
+        """Its length in bytes."""
+
+
+#: Ends beyond this are the end of any object.
+_END_MAX = (1 << 63) - 1
+
+
+def as_range(start: int, end: int | None) -> tuple[int, int | None]:
+    """A range as whole numbers, as in a slice, but without negative ones."""
+    start = operator.index(start)
+    end = None if end is None else operator.index(end)
     if start < 0 or (end is not None and end < 0):
         raise ValueError("start and end are counted from the beginning, and not negative")
+    return min(start, _END_MAX), None if end is None else min(end, _END_MAX)
+
+
+def as_slice(start: int, end: int | None, size: int) -> tuple[int, int]:
+    """A range within `size` bytes."""
+    start, end = as_range(start, end)
     start = min(start, size)
     return start, max(start, size if end is None else min(end, size))
 
 
 def range_of(part: Part) -> tuple[int, int | None] | None:
     """The range of a part; `None` for the whole object."""
-    if part.start < 0 or (part.end is not None and part.end < part.start):
-        raise ValueError(f"{part} is not a range")
-    return None if part.start == 0 and part.end is None else (part.start, part.end)
+    start, end = as_range(part.start, part.end)
+    if end is not None:
+        end = max(start, end)
+    return None if start == 0 and end is None else (start, end)
 
 
 def _check_on_error(on_error: str) -> None:

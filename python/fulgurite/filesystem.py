@@ -11,23 +11,29 @@ At a server, its first component is the bucket:
 
 Without options, `FULGURITE_ARCHIVE` names the archive; without that, `AWS_ENDPOINT_URL` the server.
 The file system is read-only.
+
+What can't be known now raises: nothing is called absent because a server is down or a store is not
+there. A name can belong to a file and a folder at once; `ls` has both. Keys that end with a slash
+are folders, and those with an empty component (`//`) are not listed by folder, but found by `find`.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NoReturn, cast
 
 from fsspec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile
 
 from . import connect
 from ._archive import Archive, Entry
 from ._bucket import Bucket, Object
 from ._errors import NotFound
-from ._objects import Item, Objects, Part
+from ._objects import Item, ObjectFile, Objects, Part
 
 
 class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -39,6 +45,8 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     protocol = "fulgurite"
     root_marker = ""
+    # Options don't say all: the environment and the current folder count too.
+    cachable = False
 
     def __init__(
         self,
@@ -53,12 +61,14 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         connections: int = 2,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
         if archive is not None and endpoint is not None:
             raise ValueError("archive and endpoint exclude each other")
         if archive is None and endpoint is None:
             archive = os.environ.get("FULGURITE_ARCHIVE")
-        self._archive = None if archive is None else Archive(archive)
+            if archive is None:
+                endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        archive = None if archive is None else os.path.abspath(archive)
+        super().__init__(**options)
         self._server: dict[str, Any] = {
             "endpoint": endpoint,
             "access_key": access_key,
@@ -68,8 +78,30 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
             "ca_file": ca_file,
             "connections": connections,
         }
+        # What a copy in another process is made of: the same place, whatever its environment.
+        place = {"archive": archive} if archive is not None else self._server
+        self._options = {**options, **place}
+        self._archive = None if archive is None else _archive_at(archive)
         self._buckets: dict[str, Bucket] = {}
         self._lock = threading.Lock()
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        """The options of a copy, with what came from the environment."""
+        return self._options
+
+    @storage_options.setter
+    def storage_options(self, _: Any) -> None:
+        """Ignores what fsspec sets after construction: the options as given."""
+
+    @property
+    def storage_args(self) -> tuple[Any, ...]:
+        """None: all arguments are among the options."""
+        return ()
+
+    @storage_args.setter
+    def storage_args(self, _: Any) -> None:
+        pass
 
     @property
     def fsid(self) -> str:
@@ -109,14 +141,62 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return _folder(root)
         raise NotFound(path)
 
+    def exists(self, path: str, **options: Any) -> bool:
+        """Whether there is a file or a folder. Raises if that can't be known."""
+        try:
+            self.info(path, **options)
+        except NotFound:
+            return False
+        return True
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is a file. Raises if that can't be known."""
+        try:
+            return bool(self.info(path)["type"] == "file")
+        except NotFound:
+            return False
+
+    def isdir(self, path: str) -> bool:
+        """Whether there is a folder. Raises if that can't be known."""
+        objects, root, name = self._place(path)
+        return not name or any(True for _ in self._below(objects, root, name))
+
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[dict[str, Any]] | list[str]:
         """What is directly in a folder; or the file itself, if the path leads to one."""
         objects, root, name = self._place(path)
-        found = {entry["name"]: entry for entry in self._below(objects, root, name)}
+        # The name of a file may also be that of a folder.
+        found = {(entry["name"], entry["type"]): entry for entry in self._below(objects, root, name)}
         if not found and name:
-            found = {(entry := self.info(path))["name"]: entry}
-        entries = sorted(found.values(), key=lambda entry: str(entry["name"]))
+            entry = self.info(path)
+            found = {(entry["name"], entry["type"]): entry}
+        entries = sorted(found.values(), key=lambda entry: (str(entry["name"]), str(entry["type"])))
         return entries if detail else [entry["name"] for entry in entries]
+
+    def walk(
+        self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: Any = "raise", **options: Any
+    ) -> Iterator[Any]:
+        """Folders with their folders and files. A missing path has none; other errors raise."""
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        path = self._strip_protocol(path)
+        detail = options.pop("detail", False)
+        try:
+            entries = cast("list[dict[str, Any]]", self.ls(path, detail=True))
+        except NotFound:
+            entries = []
+        below = [entry for entry in entries if entry["name"] != path or entry["type"] == "directory"]
+        folders = {_last(entry): entry for entry in below if entry["type"] == "directory"}
+        files = {_last(entry): entry for entry in below if entry["type"] == "file"}
+        here = (path, folders, files) if detail else (path, list(folders), list(files))
+        if topdown:
+            yield here
+        if maxdepth is None or maxdepth > 1:
+            deeper = None if maxdepth is None else maxdepth - 1
+            names = [folders[name]["name"] for name in list(here[1]) if name in folders]
+            for name in names:
+                yield from self.walk(name, deeper, topdown, on_error, detail=detail, **options)
+        if not topdown:
+            yield here
 
     def _below(self, objects: Objects, root: str, name: str) -> Iterator[dict[str, Any]]:
         """Files and folders directly in a folder; folders repeatedly."""
@@ -128,7 +208,9 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
             entries = cast(Archive, objects).list_folder(prefix)
         for entry in entries:
             if isinstance(entry, str):
-                yield _folder(root + entry)
+                # An empty component can't be told from its folder.
+                if entry.removeprefix(prefix) != "/":
+                    yield _folder(root + entry)
             # Some programs mark a folder with an empty object.
             elif entry.name != prefix:
                 yield _described(root, entry)
@@ -136,26 +218,49 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **options: Any
     ) -> Any:
-        """All files below a folder."""
+        """All files below a folder, and the file of that name. `prefix` narrows it down."""
+        beginning = options.pop("prefix", "") or ""
         if maxdepth is not None or withdirs:
-            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **options)
+            found = self._find_by_folder(self._strip_protocol(path), maxdepth, withdirs)
+        else:
+            found = self._find_by_name(path, beginning)
+        root = f"{self._strip_protocol(path)}/{beginning}".lstrip("/")
+        if beginning:
+            found = {name: entry for name, entry in found.items() if name.startswith(root)}
+        found = dict(sorted(found.items()))
+        return found if detail else list(found)
+
+    def _find_by_name(self, path: str, beginning: str) -> dict[str, dict[str, Any]]:
         objects, root, name = self._place(path)
-        prefix = f"{name}/" if name else ""
+        prefix = (f"{name}/" if name else "") + beginning
         found: dict[str, dict[str, Any]] = {}
+        if name and not beginning and self.isfile(path):
+            described = self.info(path)
+            found[described["name"]] = described
         for entry in cast("Archive | Bucket", objects).list(prefix):
             if not isinstance(entry, str) and _is_file(entry) and not entry.name.endswith("/"):
                 described = _described(root, entry)
                 found[described["name"]] = described
-        if not found and self.isfile(path):
-            described = self.info(path)
-            found[described["name"]] = described
-        return found if detail else list(found)
+        return found
 
-    def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+    def _find_by_folder(self, path: str, maxdepth: int | None, withdirs: bool) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        if path and self.isfile(path):
+            found[path] = self.info(path)
+        elif path and withdirs and self.isdir(path):
+            found[path] = _folder(path)
+        for _folder_path, folders, files in self.walk(path, maxdepth, detail=True):
+            # A file goes before a folder of the same name.
+            if withdirs:
+                found |= {entry["name"]: entry for entry in folders.values() if entry["name"] not in found}
+            found |= {entry["name"]: entry for entry in files.values()}
+        return found
+
+    def _open(self, path: str, mode: str = "rb", block_size: Any = None, **options: Any) -> Any:
         if mode != "rb":
             _read_only()
         objects, _root, name = self._place(path)
-        return objects.open(name)
+        return _File(self, self._strip_protocol(path), objects.open(name), block_size, **options)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         """The content of a file, or of a part of it. Negative numbers count from its end."""
@@ -166,14 +271,21 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
         """The contents of files, by path; of a single one that is no pattern, its content."""
-        if isinstance(path, str) and not recursive and not any(character in path for character in "*?["):
+        # A name may contain what is special in patterns.
+        if isinstance(path, str) and not recursive and (not _is_pattern(path) or self.isfile(path)):
             try:
                 return self.cat_file(path)
             except Exception as error:
                 if on_error == "raise":
                     raise
                 return {path: error} if on_error == "return" else {}
-        paths = self.expand_path(path, recursive=recursive)
+        literal: list[str] = []
+        patterns: list[str] = []
+        for one in [path] if isinstance(path, str) else path:
+            is_pattern = recursive or _is_pattern(one) and not self.exists(one)
+            (patterns if is_pattern else literal).append(self._strip_protocol(one))
+        paths = [*literal, *(self.expand_path(patterns, recursive=recursive) if patterns else [])]
+        paths = [one for one in dict.fromkeys(paths) if one in literal or not self.isdir(one) or self.isfile(one)]
         parts = [(one, self._place(one)) for one in paths]
         return self._many([(one, objects, Part(name)) for one, (objects, _root, name) in parts], on_error)
 
@@ -185,14 +297,19 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         ends = [ends] * len(paths) if not isinstance(ends, Iterable) else list(ends)
         if len(starts) != len(paths) or len(ends) != len(paths):
             raise ValueError("as many starts and ends as paths")
+        found: dict[int, Any] = {}
         wanted = []
-        for path, start, end in zip(paths, starts, ends, strict=True):
-            objects, _root, name = self._place(path)
-            if (start or 0) < 0 or (end is not None and end < 0):
-                start, end, _step = slice(start, end).indices(self.info(path)["size"])
-            wanted.append((path, objects, Part(name, start or 0, end if end is None else max(end, start or 0))))
-        numbered = [(number, objects, part) for number, (_, objects, part) in enumerate(wanted)]
-        found = self._many(numbered, on_error if on_error == "raise" else "return")
+        for number, (path, start, end) in enumerate(zip(paths, starts, ends, strict=True)):
+            try:
+                objects, _root, name = self._place(path)
+                if (start or 0) < 0 or (end is not None and end < 0):
+                    start, end, _step = slice(start, end).indices(self.info(path)["size"])
+                wanted.append((number, objects, Part(name, start or 0, end)))
+            except Exception as error:
+                if on_error == "raise":
+                    raise
+                found[number] = error
+        found |= self._many(wanted, on_error if on_error == "raise" else "return")
         return [found[number] for number in range(len(paths))]
 
     def _many(self, wanted: list[tuple[Any, Objects, Part]], on_error: str) -> dict[Any, Any]:
@@ -248,8 +365,47 @@ def _is_file(entry: Entry | Object) -> bool:
     return isinstance(entry, Object) or entry.kind in ("file", "link")
 
 
+class _File(AbstractBufferedFile):  # type: ignore[misc]
+    """An open file with what fsspec's files have. It stays the version that was opened."""
+
+    def __init__(self, fs: FulguriteFileSystem, path: str, file: ObjectFile, block_size: Any, **options: Any) -> None:
+        self._file = file
+        self._reading = threading.Lock()
+        options = {name: value for name, value in options.items() if name in ("autocommit", "cache_type", "cache_options")}
+        super().__init__(fs, path, "rb", block_size or "default", size=file.size, **options)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        with self._reading:
+            self._file.seek(start)
+            return self._file.read(end - start)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+        super().close()
+
+
+#: Archives by folder, as long as a file system uses them.
+_archives: weakref.WeakValueDictionary[str, Archive] = weakref.WeakValueDictionary()
+
+
+def _archive_at(folder: str) -> Archive:
+    archive = _archives.get(folder)
+    if archive is None:
+        archive = _archives[folder] = Archive(folder)
+    return archive
+
+
+def _is_pattern(path: str) -> bool:
+    return any(character in path for character in "*?[")
+
+
+def _last(entry: dict[str, Any]) -> str:
+    return str(entry["name"]).rpartition("/")[2]
+
+
 def _folder(path: str) -> dict[str, Any]:
-    return {"name": path.rstrip("/"), "size": 0, "type": "directory"}
+    return {"name": path.removesuffix("/"), "size": 0, "type": "directory"}
 
 
 def _described(root: str, entry: Entry | Object) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import subprocess
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,6 @@ from ._errors import FulguriteError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Exit status of the program for wrong arguments. Others tell what is known of the copies.
-_MISUSE = 2
 
 
 def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -36,7 +34,7 @@ def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
     import pandas as pd
 
     text = Path(path).read_text()
-    if not text.lstrip().startswith("{"):
+    if text.startswith("target,"):
         measured = {"server_cpu": "", "server_memory": ""}
         return _sorted(pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=measured))
     rows = []
@@ -76,8 +74,11 @@ def bench_windows(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _rounds(text: str, path: str | os.PathLike[str]) -> list[tuple[str, int, dict[str, Any]]]:
     try:
         targets = json.loads(text)["targets"]
-        return [(one["name"], number, shown) for one in targets for number, shown in enumerate(one["rounds"], 1)]
-    except (ValueError, KeyError, TypeError):
+        rounds = [(one["name"], number, shown) for one in targets for number, shown in enumerate(one["rounds"], 1)]
+        if not all({"operations", "windows", "seconds"} <= shown.keys() for _, _, shown in rounds):
+            raise KeyError
+        return rounds
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{os.fspath(path)}: not the JSON of `fulgurite --json bench`") from None
 
 
@@ -92,8 +93,8 @@ def audit_events(
     """
     import pandas as pd
 
-    printed = _audit(program, database, "export", "--format", "json", "--after", str(after))
-    events = pd.DataFrame([json.loads(line) for line in printed.splitlines()], columns=_EVENT)
+    printed = _audit(program, database, (0,), "export", "--format", "json", "--after", str(after))
+    events = pd.DataFrame([json.loads(line) for line in printed.split("\n") if line], columns=_EVENT)
     events["at"] = pd.to_datetime(events["at"].astype("int64"), unit="s", utc=True).astype("datetime64[s, UTC]")
     types = {"event": "int64", "bytes": "Int64", "stream_us": "Int64"}
     texts = {name: "string" for name in ("node", "name", "kind", "method", "detail")}
@@ -110,15 +111,18 @@ def audit_nodes(database: str | os.PathLike[str] = "audit.db", *, program: str =
     """
     import pandas as pd
 
-    return pd.read_csv(io.StringIO(_audit(program, database, "report", "--csv")))
+    # The status tells what is known of the copies, and so does the table.
+    printed = _audit(program, database, (0, 1, 3, 4), "report", "--csv")
+    texts: dict[Hashable, str] = {"node": "str", "method": "str", "oldest_verified_day": "str"}
+    return pd.read_csv(io.StringIO(printed), dtype=texts, keep_default_na=False, na_values=[""])
 
 
-def _audit(program: str, database: str | os.PathLike[str], *arguments: str) -> str:
+def _audit(program: str, database: str | os.PathLike[str], good: tuple[int, ...], *arguments: str) -> str:
     command = [program, "audit", "--database", os.fspath(database), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise FulguriteError(f"there is no program {program}; `program` names it") from None
-    if done.returncode < 0 or done.returncode == _MISUSE or (done.returncode != 0 and not done.stdout):
+    if done.returncode not in good or not done.stdout and done.returncode != 0:
         raise FulguriteError(done.stderr.strip() or f"{program} ended with status {done.returncode}")
     return done.stdout

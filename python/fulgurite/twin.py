@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _native
@@ -39,7 +39,8 @@ class UnmetWarning(UserWarning):
 
 
 class Policy(Protocol):
-    """Decides what moves next. For experiments: each decision takes the time of a call to Python."""
+    """Decides what moves next. For experiments: each decision copies what the policy sees, which takes
+    milliseconds when thousands of platters wait."""
 
     def assign(self, view: View) -> Fetch | Collect | None:
         """A task for one of the idle shuttles, or None if there is nothing to do.
@@ -102,7 +103,7 @@ def timeline(
 
 def sweep(
     path: Path,
-    vary: Mapping[str, Sequence[Setting]],
+    vary: Mapping[str, Iterable[Setting]],
     settings: Mapping[str, Setting] | None = None,
     *,
     seeds: int | None = None,
@@ -117,18 +118,21 @@ def sweep(
     if seeds is not None:
         _check_count("seeds", seeds)
     _check_threads(threads)
+    given: dict[str, dict[str, Setting]] = {}
     for name, values in vary.items():
-        if isinstance(values, str) or not values:
+        if isinstance(values, str):
             raise ValueError(f"the values of {name} are a list")
-    varied = [f"{name}={','.join(_text(value) for value in values)}" for name, values in vary.items()]
+        given[name] = {_text(value).strip(): value for value in values}
+        if not given[name] or any("," in text or ".." in text for text in given[name]):
+            raise ValueError(f"the values of {name} are a list of single values")
+    varied = [f"{name}={','.join(values)}" for name, values in given.items()]
     table, missed = _native.sweep(os.fspath(path), _assignments(settings), varied, seeds, threads, summarize)
     import pandas as pd
 
     frame = _frame(table, missed)
-    for name, values in vary.items():
+    for name, values in given.items():
         if name in frame.columns:
-            given = {_text(value): value for value in values}
-            frame[name] = pd.Series([given[text] for text in table[name][0]], index=frame.index)
+            frame[name] = pd.Series([values.get(text, text) for text in table[name][0]], index=frame.index)
     return frame
 
 

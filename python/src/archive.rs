@@ -1,10 +1,14 @@
 //! An archive, open for reading.
 
 use std::collections::HashMap;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fulgurite_archive::archive::{CATALOGUE_FILE, KEYS_FILE};
 use fulgurite_archive::catalogue::{ListCursor, VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::paging::Paged;
@@ -12,14 +16,14 @@ use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::{Access, CatalogueGaps, UnseenPlace};
 use fulgurite_domain::{ObjectName, VersionId};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::entry::Entry;
 use crate::errors::{Class, Failure};
 use crate::name;
-use crate::of_process::OfProcess;
+use crate::of_process::{InUse, OfProcess};
 use crate::selection::{Range, Selection};
 
 type Core = fulgurite_archive::Archive;
@@ -34,36 +38,76 @@ const SIGNAL_BYTES: usize = 64 << 20;
 pub(crate) struct Archive {
     home: PathBuf,
     /// `None` once closed.
-    core: Mutex<Option<Arc<OfProcess<Core>>>>,
+    open: Mutex<Option<Arc<OfProcess<OpenArchive>>>>,
 }
 
-fn open(home: &Path) -> Result<Arc<OfProcess<Core>>, Failure> {
-    let core = Arc::new(OfProcess::new(Core::open(home, Access::Read)?));
-    let weak = Arc::downgrade(&core);
+/// An archive that was opened.
+pub(crate) struct OpenArchive {
+    core: Core,
+    /// The files of the databases. A rebuild replaces them, and connections to the earlier ones
+    /// would see no later change.
+    files: [FileIdentity; 2],
+    /// Ends the thread that closes platters.
+    _closing: Sender<()>,
+    /// Last, so that it is dropped after the connections.
+    _in_use: InUse,
+}
+
+impl Deref for OpenArchive {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+/// Device and number of a file; `None` if it doesn't exist.
+type FileIdentity = Option<(u64, u64)>;
+
+fn identities(home: &Path) -> [FileIdentity; 2] {
+    [CATALOGUE_FILE, KEYS_FILE].map(|name| {
+        let metadata = std::fs::metadata(home.join(name)).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    })
+}
+
+fn open(home: &Path) -> Result<Arc<OfProcess<OpenArchive>>, Failure> {
+    let in_use = InUse::begin().ok_or_else(|| {
+        let why = "this process was forked while archives were open, and can't use SQLite safely: \
+                   start processes with the method \"spawn\" or \"forkserver\"";
+        Failure::new(Class::Other, why)
+    })?;
+    // Before opening: if they are replaced meanwhile, the next use notices.
+    let files = identities(home);
+    let core = Core::open(home, Access::Read)?;
+    let (closing, closed) = mpsc::channel();
+    let opened = Arc::new(OfProcess::new(OpenArchive { core, files, _closing: closing, _in_use: in_use }));
+    let weak = Arc::downgrade(&opened);
     let close = move || {
-        loop {
-            std::thread::sleep(CLOSE_INTERVAL);
-            let Some(core) = weak.upgrade() else { break };
-            core.close_platters();
+        while closed.recv_timeout(CLOSE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            let Some(opened) = weak.upgrade() else { break };
+            opened.close_platters();
         }
     };
     let started = std::thread::Builder::new().name("fulgurite-close".to_owned()).spawn(close);
     started.map_err(|error| Failure::new(Class::Other, format!("can't start a thread: {error}")))?;
-    Ok(core)
+    Ok(opened)
 }
 
 impl Archive {
-    /// The open archive; opened again in a child process.
-    fn core(&self, py: Python<'_>) -> PyResult<Arc<OfProcess<Core>>> {
-        let current = || self.core.lock().expect("nothing panics while it holds this lock");
+    /// The open archive. Opened again if its databases were replaced.
+    fn core(&self, py: Python<'_>) -> PyResult<Arc<OfProcess<OpenArchive>>> {
+        let current = || self.open.lock().expect("nothing panics while it holds this lock");
+        let files = identities(&self.home);
         match &*current() {
             None => return Err(PyValueError::new_err("the archive is closed")),
-            Some(core) if core.is_own() => return Ok(core.clone()),
+            Some(open) if open.is_own() && open.files == files => return Ok(open.clone()),
             Some(_) => {}
         }
-        let core = py.detach(|| open(&self.home)).map_err(|failure| failure.raise(py))?;
-        *current() = Some(core.clone());
-        Ok(core)
+        let opened = py.detach(|| open(&self.home)).map_err(|failure| failure.raise(py))?;
+        let before = current().replace(opened.clone());
+        py.detach(|| drop(before));
+        Ok(opened)
     }
 }
 
@@ -76,8 +120,8 @@ impl Archive {
     #[new]
     fn new(py: Python<'_>, home: PathBuf) -> PyResult<Self> {
         let home = std::path::absolute(&home)?;
-        let core = py.detach(|| open(&home)).map_err(|failure| failure.raise(py))?;
-        Ok(Self { home, core: Mutex::new(Some(core)) })
+        let opened = py.detach(|| open(&home)).map_err(|failure| failure.raise(py))?;
+        Ok(Self { home, open: Mutex::new(Some(opened)) })
     }
 
     #[getter]
@@ -92,12 +136,12 @@ impl Archive {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.core.lock().expect("nothing panics while it holds this lock").is_none()
+        self.open.lock().expect("nothing panics while it holds this lock").is_none()
     }
 
     fn close(&self, py: Python<'_>) {
-        let core = self.core.lock().expect("nothing panics while it holds this lock").take();
-        py.detach(|| drop(core));
+        let open = self.open.lock().expect("nothing panics while it holds this lock").take();
+        py.detach(|| drop(open));
     }
 
     /// What the catalogue may not list although it exists; `None` if it is complete.
@@ -204,17 +248,38 @@ impl Archive {
         let core = self.core(py)?;
         let mut wanted = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            let id = version_ids.as_ref().and_then(|ids| ids.get(index)?.as_deref()).map(parse_id).transpose()?;
-            wanted.push((name::from_python(name)?, id));
+            let id = version_ids.as_ref().and_then(|ids| ids.get(index)?.as_deref());
+            wanted.push(asked_for(name, id)?);
         }
         py.detach(|| {
-            let rows = find(&core, &wanted);
-            let newest = wanted.iter().zip(&rows).filter(|((_, id), _)| id.is_none()).filter_map(|(_, row)| row.as_ref().ok());
+            let known: Vec<(ObjectName, Option<VersionId>)> = wanted.iter().flatten().cloned().collect();
+            let found = find(&core, &known);
+            let newest = known.iter().zip(&found).filter(|((_, id), _)| id.is_none()).filter_map(|(_, row)| row.as_ref().ok());
             let doubts = doubts(&core, newest)?;
+            let mut found = found.into_iter();
+            let rows = wanted.into_iter().map(|one| one.and_then(|_| found.next().expect("one for each name"))).collect();
             Ok(Selection::new(core, rows, doubts, ranges))
         })
         .map_err(|failure: Failure| failure.raise(py))
     }
+}
+
+/// A name and the identifier of a version. An entry of a list that can't be one fails alone.
+fn asked_for(name: &Bound<'_, PyAny>, id: Option<&str>) -> PyResult<Result<(ObjectName, Option<VersionId>), Failure>> {
+    let name = match name::from_python(name) {
+        Ok(name) => name,
+        Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(name.py()) => {
+            return Ok(Err(Failure::new(Class::NotFound, format!("{}: no name", name.repr()?))));
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(match id.map(str::parse).transpose() {
+        Ok(id) => Ok((name, id)),
+        Err(_) => {
+            Err(Failure::new(Class::NotFound, format!("{:?} is not the identifier of a version", id.unwrap_or_default()))
+                .of(&name.display()))
+        }
+    })
 }
 
 fn parse_id(text: &str) -> PyResult<VersionId> {

@@ -10,6 +10,9 @@ use pyo3::types::PyString;
 
 use crate::name;
 
+/// Seconds since 1970 of the years 1 to 9999, which are those that `datetime` can represent.
+const DATES: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
+
 /// A version of an object.
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct Entry(pub(crate) VersionRow);
@@ -53,7 +56,7 @@ impl Entry {
 
     #[getter]
     fn modified(&self) -> Option<SystemTime> {
-        let modified = self.0.record.modified?;
+        let modified = self.0.record.modified.filter(|modified| DATES.contains(&modified.seconds))?;
         let whole = Duration::from_secs(modified.seconds.unsigned_abs());
         let second = if modified.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
         second?.checked_add(Duration::from_nanos(modified.nanoseconds.into()))
@@ -61,7 +64,8 @@ impl Entry {
 
     #[getter]
     fn created(&self) -> Option<SystemTime> {
-        UNIX_EPOCH.checked_add(Duration::from_millis(self.0.record.created_ms))
+        let created = Duration::from_millis(self.0.record.created_ms);
+        UNIX_EPOCH.checked_add(created).filter(|_| created.as_secs() < DATES.end as u64)
     }
 
     #[getter]

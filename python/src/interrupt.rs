@@ -1,7 +1,8 @@
 //! Work without the interpreter's lock that signals such as Ctrl-C can end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -9,13 +10,15 @@ use pyo3::prelude::*;
 /// How often to look for signals.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What a signal handler raises, such as `KeyboardInterrupt`. Signals are handled in Python's main
-/// thread; elsewhere this takes for ever.
-pub(crate) async fn signal() -> PyErr {
+/// Waits for a result without the interpreter's lock, which the caller has released. The error is
+/// what a signal handler raises meanwhile, such as `KeyboardInterrupt`. Signals are handled in
+/// Python's main thread only.
+pub(crate) fn until_signal<T>(result: &Receiver<T>) -> PyResult<T> {
     loop {
-        tokio::time::sleep(GLANCE).await;
-        if let Err(raised) = Python::attach(|py| py.check_signals()) {
-            return raised;
+        match result.recv_timeout(GLANCE) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals())?,
+            Err(RecvTimeoutError::Disconnected) => panic!("the other thread ended without a result"),
         }
     }
 }
@@ -28,22 +31,15 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBo
         std::thread::scope(|scope| {
             let (done, result) = mpsc::channel();
             let stop = &stop;
-            let worker = scope.spawn(move || done.send(work(stop)));
-            let mut raised = None;
-            loop {
-                match result.recv_timeout(GLANCE) {
-                    Ok(result) => return raised.map_or(Ok(result), Err),
-                    Err(RecvTimeoutError::Timeout) => {
-                        if let Err(error) = Python::attach(|py| py.check_signals()) {
-                            raised = Some(error);
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                    }
-                    Err(RecvTimeoutError::Disconnected) => match worker.join() {
-                        Err(panic) => std::panic::resume_unwind(panic),
-                        Ok(_) => unreachable!("the worker sends its result"),
-                    },
-                }
+            let worker = scope.spawn(move || {
+                // The receiver is gone if a signal came.
+                let _ = done.send(work(stop));
+            });
+            let ended = catch_unwind(AssertUnwindSafe(|| until_signal(&result)));
+            stop.store(true, Ordering::Relaxed);
+            match (worker.join(), ended) {
+                (Err(panic), _) | (Ok(()), Err(panic)) => resume_unwind(panic),
+                (Ok(()), Ok(ended)) => ended,
             }
         })
     })

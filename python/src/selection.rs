@@ -9,10 +9,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::archive::OpenArchive;
 use crate::errors::Failure;
 use crate::of_process::OfProcess;
-
-type Core = fulgurite_archive::Archive;
 
 /// The part of an object: its first byte, and the one after its last (none for the object's end).
 /// As in slices of Python, what is beyond the end is left out. `None` for all of it.
@@ -30,7 +29,7 @@ pub(crate) type Content<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<
 /// Objects that were looked up.
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct Selection {
-    core: Arc<OfProcess<Core>>,
+    core: Arc<OfProcess<OpenArchive>>,
     /// In the order of the list.
     items: Vec<Result<Item, Failure>>,
     /// Gaps of the catalogue that may hide newer versions than those found.
@@ -48,7 +47,7 @@ struct Item {
 
 impl Selection {
     pub(crate) fn new(
-        core: Arc<OfProcess<Core>>,
+        core: Arc<OfProcess<OpenArchive>>,
         rows: Vec<Result<VersionRow, Failure>>,
         doubts: Option<String>,
         ranges: Option<Vec<Range>>,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,13 +11,14 @@ use fulgurite_retrieval::{Arrived, Bulk, ExchangeError, OBJECTS_MAX, Position, R
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::errors::{Class, Failure};
-use crate::interrupt::{interruptible, signal};
+use crate::interrupt::{interruptible, until_signal};
+use crate::name;
 use crate::of_process::OfProcess;
 use crate::selection::{Content, Range};
 
@@ -45,7 +46,8 @@ pub(crate) struct Server {
 
 /// Threads and connections.
 struct Running {
-    runtime: Runtime,
+    /// `Some` until it is dropped.
+    runtime: Option<Runtime>,
     core: Core,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     connections: usize,
@@ -61,29 +63,31 @@ impl Running {
         let core = Core::new(endpoint, options).map_err(|error| Failure::new(Class::Other, error))?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new(Class::Other, format!("can't prepare for connections: {error}")))?;
-        Ok(Self { runtime, core, idle: Mutex::default(), connections })
+        Ok(Self { runtime: Some(runtime), core, idle: Mutex::default(), connections })
     }
 
-    async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Result<Response, Broken> {
-        let request = self.core.request(method, path, headers, None, Full::new(Bytes::new())).await?;
+    async fn exchange(&self, request: http::Request<Full<Bytes>>) -> Result<Response, Broken> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut sender = match idle.filter(|sender| !sender.is_closed()) {
-            Some(sender) => sender,
-            None => {
-                let (sender, connection) = self.core.connect().await?;
-                tokio::spawn(connection);
-                sender
-            }
+        let silent = |_| "no response".to_owned();
+        let exchange = async {
+            let mut sender = match idle.filter(|sender| !sender.is_closed()) {
+                Some(sender) => sender,
+                None => {
+                    let (sender, connection) = self.core.connect().await?;
+                    tokio::spawn(connection);
+                    sender
+                }
+            };
+            sender.ready().await.map_err(|error| failure_of(&error))?;
+            let response = sender.send_request(request).await.map_err(|error| failure_of(&error))?;
+            Ok::<_, Broken>((sender, response))
         };
-        sender.ready().await.map_err(|error| failure_of(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| failure_of(&error))?;
+        let (sender, response) = tokio::time::timeout(SILENCE, exchange).await.map_err(silent)??;
         let (head, mut body) = response.into_parts();
         let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
         let mut content = Vec::new();
-        loop {
-            let frame = tokio::time::timeout(SILENCE, next_frame(&mut body)).await.map_err(|_| "no response".to_owned())?;
-            let Some(frame) = frame else { break };
+        while let Some(frame) = tokio::time::timeout(SILENCE, next_frame(&mut body)).await.map_err(silent)? {
             content.extend_from_slice(frame?.data_ref().map_or(&[], |data| data));
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
@@ -91,11 +95,14 @@ impl Running {
     }
 
     /// Sends a request until it succeeds, or fails for a reason that won't pass.
-    async fn send(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Result<Response, Broken> {
+    async fn send(&self, method: &Method, path: &str, headers: &[(String, String)]) -> Result<Response, Failure> {
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let mut attempt = 1;
         loop {
-            let exchanged = tokio::time::timeout(2 * SILENCE, self.exchange(method, path, headers)).await;
-            let exchanged = exchanged.unwrap_or_else(|_| Err("no response".to_owned()));
+            let request = self.core.request(method, path, &headers, None, Full::new(Bytes::new())).await;
+            // A key that is too long, for example.
+            let request = request.map_err(|why| Failure::new(Class::Other, format!("{}: {why}", self.core.endpoint())))?;
+            let exchanged = self.exchange(request).await;
             let may_pass = match &exchanged {
                 Ok((status, ..)) => {
                     status.is_server_error() && *status != StatusCode::NOT_IMPLEMENTED
@@ -105,7 +112,7 @@ impl Running {
                 Err(error) => !error.starts_with("no connection"),
             };
             if !may_pass || attempt == ATTEMPTS_MAX {
-                return exchanged;
+                return exchanged.map_err(|why| Failure::new(Class::Unavailable, format!("{}: {why}", self.core.endpoint())));
             }
             // A connection that the server closed while it was idle says nothing about the server.
             if attempt > 1 || !matches!(&exchanged, Err(error) if error == CLOSED) {
@@ -113,6 +120,13 @@ impl Running {
             }
             attempt += 1;
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The last one to use it may be a task of the runtime itself, which must not wait for it.
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
@@ -176,17 +190,15 @@ impl Server {
     fn request<'py>(&self, py: Python<'py>, method: &str, path: &str, headers: Vec<(String, String)>) -> PyResult<Answer<'py>> {
         let running = self.running(py)?;
         let method: Method = method.parse().map_err(|_| PyValueError::new_err("a method"))?;
-        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let response = py.detach(|| {
-            running.runtime.block_on(async {
-                tokio::select! {
-                    response = running.send(&method, path, &headers) => Ok(response),
-                    raised = signal() => Err(raised),
-                }
-            })
-        })?;
-        let failed = |why| Failure::new(Class::Unavailable, format!("{}: {why}", self.endpoint)).raise(py);
-        let (status, headers, content) = response.map_err(failed)?;
+        let (path, task) = (path.to_owned(), running.clone());
+        // As a task of the runtime: a signal handler may use it too, or end it.
+        let (done, result) = mpsc::channel();
+        let sending = running.runtime.as_ref().expect("it is there until the end").spawn(async move {
+            // The receiver is gone if the request was interrupted.
+            let _ = done.send(task.send(&method, &path, &headers).await);
+        });
+        let response = py.detach(move || until_signal(&result).inspect_err(|_| sending.abort()))?;
+        let (status, headers, content) = response.map_err(|failure| failure.raise(py))?;
         Ok((status.as_u16(), headers, PyBytes::new(py, &content)))
     }
 
@@ -194,34 +206,46 @@ impl Server {
     fn select(
         &self,
         py: Python<'_>,
-        keys: Vec<String>,
+        keys: Vec<Bound<'_, PyAny>>,
         version_ids: Option<Vec<Option<String>>>,
         ranges: Option<Vec<Range>>,
     ) -> PyResult<ServerSelection> {
         let running = self.running(py)?;
-        let object = |(index, key): (usize, String)| {
+        let mut objects = Vec::with_capacity(keys.len());
+        let mut invalid = HashMap::new();
+        for (index, key) in keys.iter().enumerate() {
+            let key = match key_of(key)? {
+                Some(key) => key,
+                None => {
+                    invalid.insert(index, Failure::new(Class::NotFound, format!("{}: not UTF-8, so no key of S3", key.repr()?)));
+                    String::new()
+                }
+            };
             let version_id = version_ids.as_ref().and_then(|ids| ids.get(index)?.clone());
             let range = ranges.as_ref().and_then(|ranges| *ranges.get(index)?);
             let range = range.map(|(start, end)| match end {
                 None => format!("bytes={start}-"),
                 // A range of S3 has at least one byte.
-                Some(end) => format!("bytes={start}-{}", end.max(start + 1) - 1),
+                Some(end) => format!("bytes={start}-{}", end.saturating_sub(1).max(start)),
             });
-            Requested { key, version_id, range }
-        };
-        let objects: Vec<Requested> = keys.into_iter().enumerate().map(object).collect();
+            objects.push(Requested { key, version_id, range });
+        }
         let is_empty = |range: &Range| matches!(range, Some((start, Some(end))) if end <= start);
         let empty = ranges.iter().flatten().enumerate().filter(|(_, range)| is_empty(range)).map(|(index, _)| index).collect();
-        let positions = interruptible(py, |stop| {
+        let valid: Vec<usize> = (0..objects.len()).filter(|index| !invalid.contains_key(index)).collect();
+        let listed: Vec<Requested> = valid.iter().map(|index| objects[*index].clone()).collect();
+        let found = interruptible(py, |stop| {
             let bulk = Bulk::new(&running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
-            bulk.positions(&objects)
+            bulk.positions(&listed)
         })?;
-        let positions = positions.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
-        let mut order: Vec<usize> = (0..objects.len()).collect();
+        let found = found.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
+        let mut positions = vec![None; objects.len()];
+        valid.iter().zip(found).for_each(|(index, position)| positions[*index] = position);
+        let mut order = valid;
         // What could not be looked up comes last.
         order.sort_by_key(|index| (positions[*index].is_none(), positions[*index].clone(), *index));
         let version_ids = Mutex::new(vec![None; objects.len()]);
-        Ok(ServerSelection { running, endpoint: self.endpoint.clone(), objects, empty, positions, order, version_ids })
+        Ok(ServerSelection { running, endpoint: self.endpoint.clone(), objects, invalid, empty, positions, order, version_ids })
     }
 }
 
@@ -237,11 +261,22 @@ fn failure(endpoint: &str, error: &ExchangeError) -> Failure {
 /// The class of an error of S3.
 fn class_of(status: StatusCode, code: &str) -> Class {
     match (code, status) {
-        ("NoSuchKey" | "NoSuchVersion" | "NoSuchBucket" | "MethodNotAllowed", _) | (_, StatusCode::NOT_FOUND) => Class::NotFound,
+        ("NoSuchKey" | "NoSuchVersion" | "NoSuchBucket", _) => Class::NotFound,
+        // A deletion marker that the list names.
+        ("MethodNotAllowed", StatusCode::OK) => Class::NotFound,
         ("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch", _) | (_, StatusCode::FORBIDDEN) => Class::Refused,
         ("InvalidObjectState" | "SlowDown" | "InternalError", _) => Class::Unavailable,
         _ if status.is_server_error() => Class::Unavailable,
         _ => Class::Other,
+    }
+}
+
+/// A key; `None` if it isn't UTF-8.
+fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    match name::from_python(key) {
+        Ok(name) => Ok(String::from_utf8(name.0).ok()),
+        Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(key.py()) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -252,6 +287,8 @@ pub(crate) struct ServerSelection {
     endpoint: String,
     /// In the order of the list.
     objects: Vec<Requested>,
+    /// What can't be a key.
+    invalid: HashMap<usize, Failure>,
     /// Numbers of the objects of which no byte is wanted.
     empty: HashSet<usize>,
     positions: Vec<Option<Position>>,
@@ -273,7 +310,7 @@ impl ServerSelection {
         let mut requests: Vec<Vec<usize>> = Vec::new();
         let mut bytes = 0;
         for number in sorted {
-            bytes += self.bytes_of(number);
+            bytes = self.bytes_of(number).saturating_add(bytes);
             match requests.last_mut() {
                 Some(last) if last.len() < BULK_OBJECTS.min(OBJECTS_MAX) && bytes <= BULK_BYTES => last.push(number),
                 _ => {
@@ -340,12 +377,17 @@ impl ServerSelection {
 
     #[getter]
     fn total_bytes(&self) -> u64 {
-        self.positions.iter().flatten().map(|position| position.bytes).sum()
+        self.positions.iter().flatten().fold(0, |sum, position| position.bytes.saturating_add(sum))
     }
 
-    /// Nothing: what can't be read is known once the server was asked for it.
-    fn missing<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
-        PyDict::new(py)
+    /// An exception for each that can't be a key. What else can't be read is known once the server
+    /// was asked for it.
+    fn missing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let missing = PyDict::new(py);
+        for (number, failure) in &self.invalid {
+            missing.set_item(number, failure.clone().raise(py))?;
+        }
+        Ok(missing)
     }
 
     /// Identifiers of the versions that were read, in the order of the list; `None` in buckets
@@ -371,7 +413,8 @@ impl ServerSelection {
         if !self.running.is_own() {
             return Err(PyValueError::new_err("a list can't be read on in a child process; begin again there"));
         }
-        let arrived = interruptible(py, |stop| self.fetch_all(&numbers, stop))?;
+        let valid: Vec<usize> = numbers.iter().copied().filter(|number| !self.invalid.contains_key(number)).collect();
+        let arrived = interruptible(py, |stop| self.fetch_all(&valid, stop))?;
         let arrived = arrived.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
         let mut contents: HashMap<usize, Vec<u8>> = HashMap::with_capacity(arrived.len());
         let errors = PyDict::new(py);

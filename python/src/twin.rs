@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use fulgurite_domain::Micros;
 use fulgurite_settings::{Override, SettingErrors, Sweep};
 use fulgurite_table::{Table, Value};
 use fulgurite_twin::results;
 use fulgurite_twin::scenario::Scenario;
-use fulgurite_twin::simulation::{Run, RunError, run_with_policy};
+use fulgurite_twin::simulation::{Observer, Run, RunError, Sample, run_with_policy};
 use fulgurite_twin::sweep::{Point, PointRuns, points, run_points_with};
 use fulgurite_twin::timeline::Timeline;
 use pyo3::exceptions::PyValueError;
@@ -21,6 +22,35 @@ use crate::policy;
 
 /// Maximum number of combinations of a sweep; more are a mistake.
 const POINTS_MAX: usize = 100_000;
+
+/// Ends a run once a signal came.
+struct Stop<'s> {
+    stop: &'s AtomicBool,
+    next: Micros,
+}
+
+/// Simulated time between two looks. A run takes milliseconds for it.
+const LOOK: Micros = Micros(60_000_000);
+
+impl<'s> Stop<'s> {
+    fn new(stop: &'s AtomicBool) -> Self {
+        Self { stop, next: LOOK }
+    }
+}
+
+impl Observer for Stop<'_> {
+    fn next_sample(&self) -> Micros {
+        self.next
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        self.next = sample.at + LOOK;
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
 
 /// What a run missed of the scenario's expectations: seed and text.
 type Missed = Vec<(u64, String)>;
@@ -67,8 +97,8 @@ pub(crate) fn run<'py>(
     let first = scenario.run.seed;
     let drawn = Mutex::new(None);
     let runs = interruptible(py, |stop| {
-        let observer = |point: &Point, seed: u64| (timeline && seed == first).then(|| Timeline::new(&point.scenario));
-        let done = |_, observed: Option<Timeline>| {
+        let observer = |point: &Point, seed: u64| (Stop::new(stop), (timeline && seed == first).then(|| Timeline::new(&point.scenario)));
+        let done = |_, (_, observed): (Stop<'_>, Option<Timeline>)| {
             if observed.is_some() {
                 *drawn.lock().expect("nothing panics while it holds this lock") = observed;
             }
@@ -119,8 +149,8 @@ pub(crate) fn sweep<'py>(
     let varied = Sweep::parse(vary.iter().map(String::as_str), POINTS_MAX).map_err(wrong)?;
     let points = points(&path, &overrides(&settings)?, &varied).map_err(wrong)?;
     let runs = interruptible(py, |stop| {
-        let done = |_, ()| if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        run_points_with(points, seeds, thread_count(threads), &|_, _| (), &done)
+        let done = |_, _: Stop<'_>| if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        run_points_with(points, seeds, thread_count(threads), &|_, _| Stop::new(stop), &done)
     })?;
     let runs = runs.map_err(|error| failed(&path, &error))?;
     let table = if summarize { results::summary(&runs) } else { results::table(&runs) };

@@ -11,7 +11,7 @@ import warnings
 from datetime import UTC, datetime
 
 import pytest
-from conftest import Made, noise
+from conftest import Made, noise, run
 
 import fulgurite
 
@@ -171,9 +171,10 @@ def test_a_gap_of_the_catalogue_is_told(tmp_path):
         for read in [lambda: archive.get("changed"), lambda: archive.get_many(["changed"])["content"][0].as_py(), lambda: archive.open("changed").read()]:
             with pytest.warns(fulgurite.IncompleteWarning, match="newer version.* may exist"):
                 assert read() == b"old"
+        with pytest.warns(fulgurite.IncompleteWarning):
+            version_id = archive.versions("kept")[0].version_id
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            version_id = archive.versions("kept")[0].version_id
             assert archive.get("kept", version_id=version_id) == b"kept"
 
 
@@ -203,22 +204,42 @@ def _in_child(archive, queue):
     queue.put([hashlib.sha256(archive.get(f"images/{number:03}.bin")).hexdigest() for number in range(20)])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_other_processes_read_too(made, archive, method):
-    archive.get("large")
-    context = multiprocessing.get_context(method)
+def test_processes_that_are_spawned_read_too(made, archive):
+    context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        children = [context.Process(target=_in_child, args=(archive, queue)) for _ in range(3)]
-        for child in children:
-            child.start()
+    children = [context.Process(target=_in_child, args=(archive, queue)) for _ in range(3)]
+    for child in children:
+        child.start()
     expected = [hashlib.sha256(made.content[f"images/{number:03}.bin"]).hexdigest() for number in range(20)]
     assert [queue.get(timeout=60) for _ in children] == [expected] * 3
     for child in children:
         child.join(60)
         assert child.exitcode == 0
-    assert archive.get("empty") == b""
+
+
+def _try(uses, queue):
+    for use in uses:
+        try:
+            queue.put(use())
+        except fulgurite.FulguriteError as error:
+            queue.put(str(error))
+
+
+def test_a_forked_process_is_refused_while_archives_are_open(made):
+    """SQLite would take no locks in it, and read what others replaced."""
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    with fulgurite.open(made.home) as archive:
+        child = context.Process(target=_try, args=([lambda: archive.get("empty"), lambda: fulgurite.open(made.home).get("empty")], queue))
+        child.start()
+        assert all("spawn" in queue.get(timeout=60) for _ in range(2))
+        child.join(60)
+        assert archive.get("empty") == b""
+    # Once nothing is open, a child may open it.
+    child = context.Process(target=_try, args=([lambda: fulgurite.open(made.home).get("night/é.txt")], queue))
+    child.start()
+    assert queue.get(timeout=60) == "é".encode()
+    child.join(60)
 
 
 def _forget(archive, items, queue):
@@ -273,3 +294,44 @@ def test_an_archive_that_is_written_meanwhile(tmp_path):
         assert archive.get("a") == b"two" and archive.get("b") == b"new"
         made.flush()
         assert archive.get("a") == b"two" and archive.info("a").archived
+
+
+def test_a_rebuilt_catalogue_is_noticed(tmp_path):
+    made = Made(tmp_path)
+    made.put({"a": b"one", "b": b"one"})
+    made.flush()
+    with fulgurite.open(made.home) as archive:
+        assert archive.get("a") == b"one"
+        for path in made.home.glob("catalogue.db*"):
+            path.unlink()
+        made.command("catalogue", "rebuild")
+        made.put({"a": b"two", "new": b"new"})
+        assert archive.get("a") == b"two" and archive.get("new") == b"new"
+        assert [entry.name for entry in archive.list()] == ["a", "b", "new"]
+        assert archive.get_many(["a", "new"])["content"].to_pylist() == [b"two", b"new"]
+
+
+def test_an_archive_that_is_gone_says_so(tmp_path):
+    made = Made(tmp_path)
+    made.put({"a": b"one"})
+    with fulgurite.open(made.home) as archive:
+        made.home.rename(tmp_path / "elsewhere")
+        with pytest.raises(fulgurite.FulguriteError):
+            archive.get("a")
+        (tmp_path / "elsewhere").rename(made.home)
+        assert archive.get("a") == b"one"
+
+
+def test_dates_beyond_datetime_are_left_out(tmp_path):
+    made = Made(tmp_path)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a").write_bytes(b"a")
+    try:
+        os.utime(tmp_path / "files" / "a", (300_000_000_000, 300_000_000_000))
+    except OSError:
+        pytest.skip("the file system has no such dates")
+    run("--archive", made.home, "put", "a", folder=tmp_path / "files")
+    with fulgurite.open(made.home) as archive:
+        entry = archive.info("a")
+        assert entry.modified is None or entry.modified.year < 9_999
+        assert entry.created is not None

@@ -5,9 +5,11 @@ import hashlib
 import http.server
 import io
 import multiprocessing
+import signal
 import threading
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from conftest import noise
 from serving import Own, connect
@@ -207,14 +209,146 @@ def test_a_closed_bucket_says_so(own, content):
             use()
 
 
+def test_positions_are_whole_numbers(content, bucket):
+    whole = content["plain"]
+    assert bucket.get("plain", True) == whole[1:] and bucket.get("plain", np.int64(3), np.int32(7)) == whole[3:7]
+    for start, end in [(1.5, None), (0, 5.0), (np.float32(2), None), ("1", None)]:
+        with pytest.raises(TypeError):
+            bucket.get("plain", start, end)
+    huge = [(0, 2**70), (2**64 - 1, 2**64 - 1), (5, 3)]
+    assert [bucket.get("plain", *one) for one in huge] == [whole, b"", b""]
+    assert bucket.get_many([Part("plain", *one) for one in huge])["content"].to_pylist() == [whole, b"", b""]
+
+
+def test_what_can_not_be_a_key_fails_alone(content, bucket):
+    keys = ["plain", b"\xff", "\ud800", "empty"]
+    items = sorted(bucket.iter_many(keys, on_error="keep"))
+    assert [item.content for item in items] == [content["plain"], b"", b"", b""]
+    assert [type(item.error) for item in items] == [type(None), fulgurite.NotFound, fulgurite.NotFound, type(None)]
+
+
+def test_a_signal_handler_may_use_buckets(own, content):
+    """While a request runs, which takes long enough for the signal."""
+    got = []
+
+    def handle(*_):
+        with open_bucket(own) as other:
+            got.append(other.get("plain"))
+
+    before = signal.signal(signal.SIGALRM, handle)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Faulty)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        Faulty.trouble = ["wait"]
+        with fulgurite.connect(f"http://127.0.0.1:{server.server_port}", "b", access_key="a", secret_key="b") as bucket:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            assert bucket.get("k") == b"content"
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        Faulty.go_on.set()
+        server.shutdown()
+        server.server_close()
+    assert got == [content["plain"]]
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Answers as the class says: status, headers and body, by method."""
+
+    answers: dict = {}
+
+    def answer(self):
+        status, headers, body = self.answers[self.command]
+        self.send_response(status)
+        for name, text in headers.items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_HEAD = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def answering():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with fulgurite.connect(f"http://127.0.0.1:{server.server_port}", "bucket", access_key="a", secret_key="b") as bucket:
+        yield bucket
+    server.shutdown()
+    server.server_close()
+
+
+def test_servers_without_ranges_are_understood(answering):
+    Answers.answers = {"GET": (200, {}, b"0123456789")}
+    assert answering.get("k", 5, 7) == b"56" and answering.get("k", 8) == b"89" and answering.get("k") == b"0123456789"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (206, {"Content-Range": "bytes 0-1/10"}, b"01"),
+        (206, {"Content-Range": "bytes 5-9/10"}, b"56789"),
+        (206, {"Content-Range": "bytes 5-6/10"}, b"5"),
+        (206, {}, b"56"),
+        (416, {"Content-Range": "bytes */10"}, b""),
+        (204, {}, b""),
+    ],
+)
+def test_another_range_is_an_error(answering, status, headers, body):
+    Answers.answers = {"GET": (status, headers, body)}
+    with pytest.raises(fulgurite.FulguriteError):
+        answering.get("k", 5, 7)
+
+
+def test_a_file_that_ends_early_is_an_error(answering):
+    Answers.answers = {"HEAD": (200, {"Content-Length": "10", "ETag": '"e"'}, b""), "GET": (416, {"Content-Range": "bytes */0"}, b"")}
+    with answering.open("k") as file, pytest.raises(fulgurite.Unavailable, match="ended early"):
+        file.read()
+
+
+def test_what_is_not_s3_is_no_absence(answering):
+    Answers.answers = {"GET": (404, {}, b"<html>not found</html>"), "POST": (405, {}, b""), "HEAD": (200, {}, b"")}
+    for use in [lambda: answering.get("k"), lambda: answering.get_many(["k"]), lambda: answering.info("k"), lambda: list(answering.list())]:
+        with pytest.raises(fulgurite.FulguriteError) as error:
+            use()
+        assert not isinstance(error.value, fulgurite.NotFound)
+    Answers.answers = {"GET": (200, {}, b"<html><body>Please log in</body></html>")}
+    with pytest.raises(fulgurite.FulguriteError, match="html"):
+        list(answering.list())
+
+
+def listing(rest, key="a+b%41"):
+    entry = f"<Contents><Key>{key}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+    return f"<ListBucketResult>{entry}{rest}</ListBucketResult>".encode()
+
+
+def test_lists_of_other_servers_are_understood(answering):
+    Answers.answers = {"GET": (200, {}, listing(""))}
+    assert [entry.name for entry in answering.list()] == ["a+b%41"]
+    Answers.answers = {"GET": (200, {}, listing("<EncodingType>url</EncodingType>"))}
+    assert [entry.name for entry in answering.list()] == ["a bA"]
+    for rest in ["<IsTruncated>TRUE</IsTruncated>", "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"]:
+        Answers.answers = {"GET": (200, {}, listing(rest))}
+        with pytest.raises(fulgurite.FulguriteError, match="cut off"):
+            list(answering.list())
+    Answers.answers = {"GET": (200, {}, listing("").replace(b"<Size>1", b"<Size>x"))}
+    with pytest.raises(fulgurite.FulguriteError, match="malformed"):
+        list(answering.list())
+
+
 class Faulty(http.server.BaseHTTPRequestHandler):
     """Cuts off its first responses, and refuses for a while, as the class says."""
 
     protocol_version = "HTTP/1.1"
     trouble: list = []
+    go_on = threading.Event()
 
     def do_GET(self):
         trouble = self.trouble.pop() if self.trouble else None
+        if trouble == "wait":
+            self.go_on.wait(1)
         if trouble == "slow":
             self.send_response(503)
             self.send_header("Content-Length", "0")

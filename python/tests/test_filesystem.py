@@ -114,6 +114,71 @@ def test_files_are_downloaded(files, stored, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.bin": stored["night/07/a.bin"], "b.bin": stored["night/07/b.bin"]}
 
 
+def test_what_can_not_be_known_is_not_absent(remote, tmp_path):
+    down = FulguriteFileSystem(**(remote | {"endpoint": "http://127.0.0.1:9"}))
+    denied = FulguriteFileSystem(**(remote | {"secret_key": "wrong" * 8}))
+    for files, error in [(down, fulgurite.Unavailable), (denied, fulgurite.Refused)]:
+        uses = [files.exists, files.isfile, files.isdir, files.glob, lambda path: list(files.walk(path)), lambda path: files.find(path, withdirs=True), files.ls]
+        for use in uses:
+            with pytest.raises(error):
+                use("objects/*.txt" if use == files.glob else "objects/top.txt")
+
+
+def test_an_environment_that_changes_is_followed(tmp_path, monkeypatch):
+    for name in ["one", "two"]:
+        made = Made(tmp_path / name)
+        made.put({"k": name.encode()})
+    for name in ["one", "two"]:
+        monkeypatch.setenv("FULGURITE_ARCHIVE", str(tmp_path / name / "archive"))
+        files = fsspec.filesystem("fulgurite")
+        assert files.cat("k") == name.encode()
+        # A copy elsewhere is of the same archive.
+        packed = pickle.dumps(files)
+        monkeypatch.setenv("FULGURITE_ARCHIVE", "/nowhere")
+        assert pickle.loads(packed).cat("k") == name.encode()
+    monkeypatch.delenv("FULGURITE_ARCHIVE")
+    for name in ["one", "two"]:
+        monkeypatch.chdir(tmp_path / name)
+        assert fsspec.filesystem("fulgurite", archive="archive").cat("k") == name.encode()
+
+
+def test_names_of_files_and_folders_at_once(tmp_path):
+    with Own(tmp_path) as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="odd")
+        for key in ["a", "a/b", "dir/", "/x", "//y", "x[1].bin", "x1.bin", "d/[2]*"]:
+            s3.put_object(Bucket="odd", Key=key, Body=key.encode())
+        keys = {"access_key": own.account.access_key, "secret_key": own.account.secret_key}
+        files = FulguriteFileSystem(endpoint=own.endpoint, region=own.region, **keys)
+        assert files.ls("odd", detail=False) == ["odd/a", "odd/a", "odd/d", "odd/dir", "odd/x1.bin", "odd/x[1].bin"]
+        assert [entry["type"] for entry in files.ls("odd")][:2] == ["directory", "file"]
+        assert files.find("odd/a") == ["odd/a", "odd/a/b"] and files.isfile("odd/a") and files.isdir("odd/a")
+        assert files.find("odd") == sorted(["odd/a", "odd/a/b", "odd//x", "odd///y", "odd/x[1].bin", "odd/x1.bin", "odd/d/[2]*"])
+        assert files.find("odd", withdirs=True) == ["odd", "odd/a", "odd/a/b", "odd/d", "odd/d/[2]*", "odd/dir", "odd/x1.bin", "odd/x[1].bin"]
+        assert files.find("odd", prefix="x") == ["odd/x1.bin", "odd/x[1].bin"]
+        assert files.cat("odd/x[1].bin") == b"x[1].bin"
+        assert files.cat(["odd/x[1].bin", "odd/d/[2]*"]) == {"odd/x[1].bin": b"x[1].bin", "odd/d/[2]*": b"d/[2]*"}
+        assert files.cat("odd/x[0-9].bin") == {"odd/x1.bin": b"x1.bin"}
+        mapper = files.get_mapper("odd/d")
+        assert dict(mapper) == {"[2]*": b"d/[2]*"} and "absent" not in mapper
+
+
+def test_open_files_have_what_those_of_fsspec_have(files, options, stored):
+    whole = stored["night/03/b.bin"]
+    with files.open("objects/night/03/b.bin") as file:
+        assert file.size == len(whole) and file.read(5) == whole[:5]
+        assert file.seek(-4, 2) == len(whole) - 4 and file.read() == whole[-4:]
+    assert files.read_block("objects/night/03/b.bin", 10, 20) == whole[10:30]
+    for cache in ["simplecache", "blockcache"]:
+        with fsspec.open(f"{cache}::fulgurite://objects/night/03/b.bin", fulgurite=options) as file:
+            assert file.read() == whole
+
+
+def test_errors_of_ranges_are_in_their_places(files):
+    found = files.cat_ranges(["objects/absent", "objects/top.txt"], [-5, 0], [None, 2])
+    assert isinstance(found[0], FileNotFoundError) and found[1] == b"to"
+
+
 def test_nothing_is_written(files):
     for use in [lambda: files.open("objects/new", "wb"), lambda: files.rm("objects/top.txt"), lambda: files.pipe_file("objects/new", b""), lambda: files.mkdir("objects/new")]:
         with pytest.raises(PermissionError, match="read-only"):

@@ -78,9 +78,15 @@ def test_parts(made, archive):
     expected = [content[5:10], content[-10:], content, content, b"", content[65_536:131_072], b""]
     assert archive.get_many(parts)["content"].to_pylist() == expected
     assert [item.content for item in sorted(archive.iter_many(parts))] == expected
-    for wrong in [Part("large", -1), Part("large", 5, 4)]:
-        with pytest.raises(ValueError, match="range"):
-            archive.get_many([wrong])
+    assert archive.get_many([Part("large", 5, 4), Part("large", 0, 2**70)])["content"].to_pylist() == [b"", content]
+    with pytest.raises(ValueError, match="not negative"):
+        archive.get_many([Part("large", -1)])
+    with pytest.raises(TypeError):
+        archive.get_many([Part("large", 0.5)])
+    table = archive.get_many([Part("large", version_id="latest"), "large", "empty"], on_error="keep")
+    assert table["content"].to_pylist() == [None, content, b""]
+    items = sorted(archive.iter_many(["\ud800", "empty"], on_error="keep"))
+    assert isinstance(items[0].error, fulgurite.NotFound) and items[1].error is None
 
 
 def test_arrays(made, archive):

@@ -66,6 +66,22 @@ def test_events_are_rows(audit):
     assert len(none) == 0 and list(none.columns) == list(events.columns) and (none.dtypes == events.dtypes).all()
 
 
+def test_names_of_nodes_and_files_are_text(tmp_path):
+    (tmp_path / "disk").mkdir()
+    name = "a\u2028b\u0085c"
+    (tmp_path / "disk" / name).write_text("x")
+    (tmp_path / "list").write_text(f"{hashlib.sha256(b'x').hexdigest()}  {name}\n")
+    database = tmp_path / "audit.db"
+    run("audit", "--database", database, "init")
+    for node in ["NA", "007"]:
+        run("audit", "--database", database, "node", "add", node, tmp_path / "disk")
+        run("audit", "--database", database, "inventory", "checksums", tmp_path / "list", "--node", node)
+    run("audit", "--database", database, "run")
+    assert sorted(results.audit_nodes(database, program=PROGRAM)["node"]) == ["007", "NA"]
+    events = results.audit_events(database, program=PROGRAM)
+    assert set(events["name"]) == {name} and set(events["node"]) == {"007", "NA"}
+
+
 def test_nodes_are_rows(audit):
     nodes = results.audit_nodes(audit, program=PROGRAM)
     assert list(nodes["node"]) == ["disk"]
@@ -78,6 +94,7 @@ def test_what_can_not_be_read_says_so(tmp_path):
     with pytest.raises(fulgurite.FulguriteError, match="no program"):
         results.audit_nodes(tmp_path / "absent.db", program="no-such-program")
     wrong = Path(tmp_path / "wrong.json")
-    wrong.write_text('{"error": "x"}')
-    with pytest.raises(ValueError, match="wrong.json"):
-        results.bench(wrong)
+    for text in ['{"error": "x"}', "[]", "", '{"targets": [{"name": "a", "rounds": [{}]}]}']:
+        wrong.write_text(text)
+        with pytest.raises(ValueError, match="wrong.json"):
+            results.bench(wrong)

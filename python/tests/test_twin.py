@@ -61,6 +61,10 @@ def test_a_sweep_has_all_combinations():
         with pytest.raises(ValueError):
             twin.sweep(IOPS, wrong, SHORT)
     assert len(twin.sweep(IOPS, {}, SHORT)) == 1
+    assert list(twin.sweep(IOPS, {"shuttles.count": (count for count in [" 8", "20"])}, SHORT)["shuttles.count"]) == [" 8", "20"]
+    for wrong in [["8,9"], ["8..20:4"]]:
+        with pytest.raises(ValueError, match="single values"):
+            twin.sweep(IOPS, {"shuttles.count": wrong}, SHORT)
     with pytest.raises(ValueError, match="seeds"):
         twin.sweep(IOPS, vary, SHORT, seeds=0)
 
@@ -138,6 +142,14 @@ def test_a_broken_policy_ends_its_run(answer, error, capfd):
 def test_a_policy_that_can_not_be_made_says_so():
     with pytest.raises(ZeroDivisionError):
         twin.run(IOPS, SHORT, policy=lambda: 1 / 0)
+
+
+def test_a_long_run_can_be_interrupted():
+    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        twin.run(SCENARIOS / "hundred-libraries.toml")
+    assert time.monotonic() - begun < 30
 
 
 def test_a_long_sweep_can_be_interrupted():

@@ -53,6 +53,8 @@ pub enum StopReason {
     Idle,
     /// The measured interval and its requests had ended, or the cool-down.
     Over,
+    /// An observer stopped it.
+    Stopped,
 }
 
 impl std::fmt::Display for StopReason {
@@ -60,6 +62,7 @@ impl std::fmt::Display for StopReason {
         f.write_str(match self {
             Self::Idle => "and no events were left",
             Self::Over => "when the cool-down was over",
+            Self::Stopped => "when it was stopped",
         })
     }
 }

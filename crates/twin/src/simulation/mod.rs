@@ -211,6 +211,9 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             }
             if at >= self.watch.observer.next_sample() {
                 self.sample_until(at);
+                if self.watch.observer.is_stopped() {
+                    break StopReason::Stopped;
+                }
             }
             self.now = at;
             self.events += 1;

@@ -183,9 +183,15 @@ pub trait Observer {
         let _ = sample;
     }
 
-    /// The run has ended, not before the end of the measured interval.
+    /// The run has ended, not before the end of the measured interval unless an observer
+    /// [stopped](Self::is_stopped) it.
     fn end(&mut self, sample: &Sample<'_>) {
         let _ = sample;
+    }
+
+    /// Whether to end the run now, after a [sample](Self::sample). Its results mean nothing then.
+    fn is_stopped(&self) -> bool {
+        false
     }
 }
 
@@ -229,6 +235,10 @@ impl<O: Observer> Observer for Option<O> {
     fn end(&mut self, sample: &Sample<'_>) {
         self.iter_mut().for_each(|observer| observer.end(sample));
     }
+
+    fn is_stopped(&self) -> bool {
+        self.as_ref().is_some_and(O::is_stopped)
+    }
 }
 
 /// An observer that is used again after the run.
@@ -267,6 +277,10 @@ impl<O: Observer + ?Sized> Observer for &mut O {
 
     fn end(&mut self, sample: &Sample<'_>) {
         (**self).end(sample);
+    }
+
+    fn is_stopped(&self) -> bool {
+        (**self).is_stopped()
     }
 }
 
@@ -318,5 +332,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn end(&mut self, sample: &Sample<'_>) {
         self.0.end(sample);
         self.1.end(sample);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped() || self.1.is_stopped()
     }
 }
