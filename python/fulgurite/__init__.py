@@ -12,9 +12,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 
-from . import _native
 from ._archive import Archive, Entry
 from ._bucket import Bucket, Object
 from ._errors import (
@@ -26,6 +26,8 @@ from ._errors import (
     Unreadable,
 )
 from ._objects import Item, Key, ObjectFile, Objects, Part
+
+__version__ = importlib.metadata.version("fulgurite")
 
 
 def open(folder: str | os.PathLike[str]) -> Archive:
@@ -47,22 +49,23 @@ def connect(
     """A bucket of a Fulgurite server, for reading. Nothing is sent yet.
 
     Without `endpoint`, the server is the one that `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`
-    names. Without keys, they are found where AWS's programs find them: in the environment, or in
-    the files in `~/.aws`, there in `profile`. `ca_file` has the certificate authorities to trust
-    instead of the system's, in PEM form. Lists are read over so many `connections` at once.
+    names. Keys that aren't given are taken from where AWS's programs find them: those of `profile`
+    in the files in `~/.aws` if it is given, or else the environment or the default profile.
+    `ca_file` has the certificate authorities to trust instead of the system's, in PEM form.
+    `connections` is the number of connections for lists.
     """
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
-        raise ValueError("no endpoint: give one, or set AWS_ENDPOINT_URL")
+        raise ValueError("no endpoint: give one, such as http://127.0.0.1:9000, or set AWS_ENDPOINT_URL")
     if not bucket:
-        raise ValueError("no bucket")
+        raise ValueError("no bucket: the second argument names it")
     if (access_key is None) != (secret_key is None):
         raise ValueError("access_key and secret_key belong together")
     if connections < 1:
         raise ValueError("connections is at least 1")
     keys = None if access_key is None or secret_key is None else (access_key, secret_key)
     authorities = None if ca_file is None else os.fspath(ca_file)
-    return Bucket(_native.Server(endpoint, bucket, region, keys, profile, authorities, connections))
+    return Bucket((endpoint, bucket, region, keys, profile, authorities, connections))
 
 
 __all__ = [

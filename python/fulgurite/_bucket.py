@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import http.client
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
+from typing import Any
 from urllib.parse import quote, unquote_plus
 
 from . import _native
@@ -36,23 +38,29 @@ class Object:
     modified: datetime | None
     """When it was stored, in UTC."""
     version_id: str | None = None
-    """The version, if the bucket keeps versions. Lists don't have it."""
+    """The version, if the bucket keeps versions. Only `info`, `versions` and
+    `list(versions=True)` have it."""
     storage_class: str | None = None
     """`GLACIER` or `DEEP_ARCHIVE` if it must be restored before it can be read."""
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     """Metadata stored by the client. Lists don't have it."""
     content_type: str | None = None
     """Its media type. Lists don't have it."""
+    kind: str = "file"
+    """`file`, or `deletion-marker` in lists of versions."""
 
 
 class Bucket(Objects):
     """A bucket at a server, open for reading. `fulgurite.connect` makes one.
 
-    Several threads may use one object. It survives a fork.
+    Several threads may use one object, and so may processes that were forked. It can be pickled; a
+    pickle has the keys, if they were given.
     """
 
-    def __init__(self, native: _native.Server) -> None:
-        self._native = native
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        """Made by `fulgurite.connect`."""
+        self._native = _native.Server(*arguments)
+        self._arguments = arguments
 
     @property
     def endpoint(self) -> str:
@@ -84,26 +92,62 @@ class Bucket(Objects):
     def __repr__(self) -> str:
         return f"<Bucket {self.name} at {self.endpoint}{' (closed)' if self.closed else ''}>"
 
-    def list(self, prefix: str = "", *, delimiter: str = "") -> Iterator[Object | str]:
+    def __reduce__(self) -> tuple[Callable[..., Bucket], tuple[Any, ...]]:
+        return _bucket_of, self._arguments
+
+    def list(self, prefix: str = "", *, versions: bool = False) -> Iterator[Object]:
         """The objects whose keys begin with `prefix`, in the order of the bytes of their keys.
 
-        With a `delimiter`, usually `/`, keys that have it after the prefix are left out; for each
-        beginning up to the delimiter, that beginning is returned as a `str`.
+        With `versions=True` all versions of each key, the newest first, deletion markers included.
         """
-        tokens: set[str] = set()
-        token: str | None = None
-        while True:
-            query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, "delimiter": delimiter}
-            if token is not None:
-                query["continuation-token"] = token
-            page = _parse(self._request("GET", "", query, what=f"the bucket {self.name}")[1], "ListBucketResult")
+        if versions:
+            return self._versions(prefix)
+        return (entry for entry in self._pages(prefix, "") if isinstance(entry, Object))
+
+    def list_folder(self, prefix: str = "") -> Iterator[Object | str]:
+        """What is directly in a folder: its objects, and its folders as `str` that end with a slash.
+
+        `prefix` ends with a slash, or is empty for the topmost folder.
+        """
+        return self._pages(prefix, "/")
+
+    def versions(self, key: str | bytes) -> Sequence[Object]:
+        """All versions of an object, the newest first, deletion markers included."""
+        key = _text(key)
+        found = []
+        # Longer keys follow.
+        for entry in self._versions(key):
+            if entry.name != key:
+                break
+            found.append(entry)
+        return found
+
+    def _pages(self, prefix: str, delimiter: str) -> Iterator[Object | str]:
+        query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, "delimiter": delimiter}
+        more = {"continuation-token": "NextContinuationToken"}
+        for page in self._listing(query, "ListBucketResult", more):
             yield from _listed(page)
+
+    def _versions(self, prefix: str) -> Iterator[Object]:
+        query = {"versions": "", "encoding-type": "url", "prefix": prefix}
+        more = {"key-marker": "NextKeyMarker", "version-id-marker": "NextVersionIdMarker"}
+        for page in self._listing(query, "ListVersionsResult", more):
+            yield from _listed_versions(page)
+
+    def _listing(self, query: dict[str, str], tag: str, more: dict[str, str]) -> Iterator[ElementTree.Element]:
+        """The pages of a list. `more` says which parameters of the next page are where in a page."""
+        seen: set[tuple[str, ...]] = set()
+        while True:
+            page = _parse(self._request("GET", "", query, what=f"the bucket {self.name}")[1], tag)
+            yield page
             if (page.findtext("IsTruncated") or "").lower() != "true":
                 return
-            token = page.findtext("NextContinuationToken")
-            if token is None or token in tokens:
+            decode = _decoder(page)
+            at = tuple(decode(page.findtext(element) or "") for element in more.values())
+            if not at[0] or at in seen:
                 raise FulguriteError("the server's list is cut off, and doesn't say where it continues")
-            tokens.add(token)
+            seen.add(at)
+            query |= dict(zip(more, at, strict=True))
 
     def info(self, key: str | bytes, *, version_id: str | None = None) -> Object:
         """The newest version of an object, or the version with this identifier.
@@ -185,7 +229,7 @@ class Bucket(Objects):
         expected = (200, 206, 416) if "Range" in (headers or {}) else (200,)
         if status in expected:
             return dict(received) | {_STATUS: str(status)}, body
-        raise _error(what or key, method, status, body)
+        raise _error(what or f"{self.name}/{key}", method, status, body)
 
 
 def _version(version_id: str | None) -> dict[str, str]:
@@ -216,24 +260,42 @@ def _parse(body: bytes, tag: str) -> ElementTree.Element:
     return root
 
 
-def _listed(page: ElementTree.Element) -> list[Object | str]:
-    decode = unquote_plus if page.findtext("EncodingType") == "url" else str
+def _bucket_of(*arguments: Any) -> Bucket:
+    return Bucket(arguments)
 
-    def object_of(element: ElementTree.Element) -> Object:
-        def text(name: str) -> str:
-            return element.findtext(name) or ""
 
-        storage_class = text("StorageClass")
-        return Object(
-            name=decode(text("Key")),
-            size=int(text("Size")),
-            etag=text("ETag").strip('"'),
-            modified=datetime.fromisoformat(text("LastModified")) if text("LastModified") else None,
-            storage_class=storage_class if storage_class not in ("", "STANDARD") else None,
-        )
+def _decoder(page: ElementTree.Element) -> Callable[[str], str]:
+    return unquote_plus if page.findtext("EncodingType") == "url" else str
 
+
+def _object_of(element: ElementTree.Element, decode: Callable[[str], str]) -> Object:
+    def text(name: str) -> str:
+        return element.findtext(name) or ""
+
+    storage_class = text("StorageClass")
+    return Object(
+        name=decode(text("Key")),
+        size=int(text("Size")) if element.tag != "DeleteMarker" else 0,
+        etag=text("ETag").strip('"'),
+        modified=datetime.fromisoformat(text("LastModified")) if text("LastModified") else None,
+        version_id=text("VersionId") or None,
+        storage_class=storage_class if storage_class not in ("", "STANDARD") else None,
+        kind="deletion-marker" if element.tag == "DeleteMarker" else "file",
+    )
+
+
+def _listed_versions(page: ElementTree.Element) -> list[Object]:
+    decode = _decoder(page)
     try:
-        listed: list[Object | str] = [object_of(element) for element in page.iter("Contents")]
+        return [_object_of(element, decode) for element in page if element.tag in ("Version", "DeleteMarker")]
+    except ValueError as error:
+        raise FulguriteError(f"the server's list is malformed: {error}") from None
+
+
+def _listed(page: ElementTree.Element) -> list[Object | str]:
+    decode = _decoder(page)
+    try:
+        listed: list[Object | str] = [_object_of(element, decode) for element in page.iter("Contents")]
     except ValueError as error:
         raise FulguriteError(f"the server's list is malformed: {error}") from None
     listed += [decode(element.findtext("Prefix") or "") for element in page.iter("CommonPrefixes")]
@@ -270,7 +332,10 @@ def _error(what: str, method: str, status: int, body: bytes) -> FulguriteError:
             code, message = root.findtext("Code") or "", root.findtext("Message") or ""
         except FulguriteError:
             pass
-    words = ": ".join(filter(None, [what, f"{status} {code}".strip(), message]))
+    reason = message or http.client.responses.get(status, "")
+    if code == "InvalidObjectState":
+        reason += " It must be restored first."
+    words = ": ".join(filter(None, [what, f"{status} {code}".strip(), reason]))
     if code in _BY_CODE:
         return _BY_CODE[code](words)
     # A response to HEAD has no body, and 405 is that of a deletion marker.

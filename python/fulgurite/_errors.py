@@ -6,19 +6,19 @@ class FulguriteError(Exception):
 
 
 class NotFound(FulguriteError, FileNotFoundError):
-    """No such object, or it was deleted."""
+    """There is no such object, version or bucket, or it was deleted."""
 
 
 class Unavailable(FulguriteError, OSError):
-    """It can't be read now, for example because stores are absent. It isn't known to be lost."""
+    """The object can't be read now, for example because stores are absent. It isn't known to be lost."""
 
 
 class Unreadable(FulguriteError, OSError):
-    """It is lost or damaged beyond what the archive's codes can repair, or its key is missing."""
+    """The object is damaged beyond what the archive's codes can repair, or its key is missing."""
 
 
 class Refused(FulguriteError, PermissionError):
-    """The server denies access."""
+    """The server denies access: no permission, or wrong credentials."""
 
 
 class IncompleteWarning(UserWarning):

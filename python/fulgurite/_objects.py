@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import io
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +38,16 @@ class Part:
     version_id: str | None = None
 
 
-Key = str | bytes | Part
+class Stored(Protocol):
+    """What a list has for an object: an `Entry` or an `Object`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version_id(self) -> str | None: ...
+
+
+Key = str | bytes | Part | Stored
 
 
 class Item(NamedTuple):
@@ -66,7 +76,16 @@ class Selection(Protocol):
     def read(self, numbers: list[int]) -> tuple[bytes, bytes, dict[int, Exception], int]: ...
 
 
-def _key_of(key: Key) -> str | bytes:
+def _part_of(key: Key) -> str | bytes | Part:
+    """A key as given; what was listed as that version."""
+    if isinstance(key, (str, bytes, Part)):
+        return key
+    if isinstance(name := getattr(key, "name", None), str):
+        return Part(name, version_id=key.version_id)
+    raise TypeError(f"a list has keys (str or bytes), Parts, and what `list` returns, but not {key!r}")
+
+
+def _key_of(key: str | bytes | Part) -> str | bytes:
     return key.key if isinstance(key, Part) else key
 
 
@@ -85,8 +104,9 @@ class Objects:
     ) -> bytes:
         """The content of an object, or of a part of it.
 
-        `start` and `end` are in bytes; an `end` beyond the content is the content's end, as in
-        slices. The whole of an object is checked against the digest that it was stored with.
+        `start` and `end` are offsets in bytes. `end` is excluded, and may lie beyond the end of the
+        content; negative offsets are rejected. A whole object is checked against the digest that it
+        was stored with.
         """
         raise NotImplementedError
 
@@ -94,22 +114,23 @@ class Objects:
         """An object as a file, for reading."""
         raise NotImplementedError
 
-    def _selection(self, keys: Iterable[Key]) -> tuple[list[Key], Selection]:
+    def _selection(self, keys: Iterable[Key]) -> tuple[list[str | bytes | Part], Selection]:
         if isinstance(keys, (str, bytes, Part)):
             raise TypeError("expected a list of keys, not one key")
-        keys = list(keys)
+        listed = [_part_of(key) for key in keys]
         parts = None
-        if any(isinstance(key, Part) for key in keys):
-            parts = [key if isinstance(key, Part) else Part(key) for key in keys]
-        return keys, self._select([_key_of(key) for key in keys], parts)
+        if any(isinstance(key, Part) for key in listed):
+            parts = [key if isinstance(key, Part) else Part(key) for key in listed]
+        return listed, self._select([_key_of(key) for key in listed], parts)
 
     def iter_many(
         self, keys: Iterable[Key], *, batch_bytes: int = BATCH_BYTES, on_error: OnError = "raise"
     ) -> Iterator[Item]:
-        """Reads many objects in the order in which they are stored, which is the fastest.
+        """Reads many objects in the order in which they lie on the medium, which is the fastest.
 
-        Memory holds `batch_bytes` of content, or one larger object. `Item.number` is an object's
-        place in the list, from 0. A key that is listed twice is returned twice.
+        Holds at most `batch_bytes` of content in memory at a time, or one larger object.
+        `Item.number` is an object's place in the list, from 0. A key that is listed twice is
+        returned twice. Lists have keys, `Part`s, and what `list` returns.
 
         With `on_error="raise"`, the first failure raises; with `"keep"` it becomes an item with an
         `error`, and the others follow.
@@ -121,7 +142,7 @@ class Objects:
         return self._items(listed, selection, batch_bytes, on_error)
 
     def _items(
-        self, keys: list[Key], selection: Selection, batch_bytes: int, on_error: OnError
+        self, keys: list[str | bytes | Part], selection: Selection, batch_bytes: int, on_error: OnError
     ) -> Iterator[Item]:
         missing = selection.missing()
         if missing and on_error == "raise":
@@ -150,9 +171,10 @@ class Objects:
         All content is in memory at once, without a copy; for more than that, use `iter_many`.
 
         With `on_error="keep"`, the row of an object that can't be read has no content, and its
-        `error` says why. Needs pyarrow.
+        `error` says why. A name that isn't UTF-8 raises in any case: use `iter_many`. Needs
+        pyarrow.
         """
-        import pyarrow as pa
+        pa = needed("pyarrow", "get_many")
 
         _check_on_error(on_error)
         listed, selection = self._selection(keys)
@@ -181,12 +203,14 @@ class Objects:
         """Reads many objects of equal size into one NumPy array, without a copy.
 
         The result has an element, row or image for each key: its shape is `(len(keys), *shape)`.
-        With the default, the second dimension is what the first object has. The array is
-        read-only. Fails if an object can't be read, or has another size.
+        By default each object becomes a row, as long as the first object. The array is read-only.
+        Fails if an object can't be read, or has another size: `get_many(keys, on_error="keep")`
+        tells which can be read. Needs numpy.
 
         For example, cutouts of 63 x 63 big-endian floats:
         `archive.get_array(keys, ">f4", (63, 63))`.
         """
+        needed("numpy", "get_array")
         import numpy as np
 
         listed, selection = self._selection(keys)
@@ -207,7 +231,11 @@ class Objects:
             )
         known = int(np.prod([length for length in shape if length != -1], dtype=np.int64)) * dtype.itemsize
         if -1 not in shape and known != size or -1 in shape and (known == 0 or size % known != 0):
-            raise ValueError(f"{size} bytes don't make an array of {dtype} with shape {shape}")
+            wants = "" if -1 in shape else f", which takes {known}"
+            raise ValueError(
+                f"the {size} bytes of {_shown(listed[0])} don't make an array of {dtype} with shape {shape}{wants};"
+                " a Part selects the bytes after a header"
+            )
         filled = tuple(size // known if length == -1 else length for length in shape)
         return np.frombuffer(content, dtype).reshape(len(listed), *filled)
 
@@ -297,6 +325,16 @@ def range_of(part: Part) -> tuple[int, int | None] | None:
     return None if start == 0 and end is None else (start, end)
 
 
+def needed(module: str, what: str) -> Any:
+    """Imports a package that is needed only for some functions."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise ImportError(f"{what} needs {module}: pip install {module}, or this package with [all]") from None
+
+
 def _check_on_error(on_error: str) -> None:
     if on_error not in ("raise", "keep"):
         raise ValueError('on_error is "raise" or "keep"')
@@ -323,7 +361,7 @@ def _text(name: str | bytes) -> str:
     return text
 
 
-def _shown(key: Key) -> str:
+def _shown(key: str | bytes | Part) -> str:
     name = _key_of(key)
     return name if isinstance(name, str) else repr(name)
 

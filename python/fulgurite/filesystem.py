@@ -36,6 +36,19 @@ from ._errors import NotFound
 from ._objects import Item, ObjectFile, Objects, Part
 
 
+_OPTIONS = ("endpoint", "access_key", "secret_key", "region", "profile", "ca_file", "connections")
+#: Options that fsspec takes for any file system.
+_OPTIONS_OF_FSSPEC = {
+    "asynchronous",
+    "batch_size",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "skip_instance_cache",
+    "use_listings_cache",
+}
+
+
 class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """The objects of an archive or a server, as files. Read-only.
 
@@ -61,12 +74,17 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         connections: int = 2,
         **options: Any,
     ) -> None:
-        if archive is not None and endpoint is not None:
-            raise ValueError("archive and endpoint exclude each other")
+        if unknown := options.keys() - _OPTIONS_OF_FSSPEC:
+            raise ValueError(f"unknown option {min(unknown)!r}: known are archive, or {', '.join(_OPTIONS)}")
+        given = [endpoint, access_key, secret_key, region, profile, ca_file]
+        if archive is not None and any(one is not None for one in given):
+            raise ValueError("archive and the options of a server exclude each other")
         if archive is None and endpoint is None:
             archive = os.environ.get("FULGURITE_ARCHIVE")
             if archive is None:
                 endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+            if archive is None and not endpoint:
+                raise ValueError("give archive or endpoint, or set FULGURITE_ARCHIVE or AWS_ENDPOINT_URL")
         archive = None if archive is None else os.path.abspath(archive)
         super().__init__(**options)
         self._server: dict[str, Any] = {
@@ -203,7 +221,7 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         prefix = f"{name}/" if name else ""
         entries: Iterator[Entry | Object | str]
         if isinstance(objects, Bucket):
-            entries = objects.list(prefix, delimiter="/")
+            entries = objects.list_folder(prefix)
         else:
             entries = cast(Archive, objects).list_folder(prefix)
         for entry in entries:
@@ -270,7 +288,7 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return objects.get(name, start or 0, end)
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
-        """The contents of files, by path; of a single one that is no pattern, its content."""
+        """The contents of files, by path; or, for one path without wildcards, its content."""
         # A name may contain what is special in patterns.
         if isinstance(path, str) and not recursive and (not _is_pattern(path) or self.isfile(path)):
             try:
@@ -339,12 +357,12 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return cast("datetime | None", self.info(path).get("created"))
 
     def ukey(self, path: str) -> str:
-        """What changes when the file does."""
+        """A value that changes whenever the file changes."""
         info = self.info(path)
         return str(info.get("version_id") or info.get("etag") or info.get("size"))
 
     def checksum(self, path: str) -> str:
-        """What changes when the file does."""
+        """A value that changes whenever the file changes."""
         return self.ukey(path)
 
     def sign(self, path: str, expiration: int = 100, **_: Any) -> NoReturn:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._errors import FulguriteError
+from ._objects import needed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
     percentiles (`p50_ms` to `p999_ms`, `max_ms`), `bytes`, `errors`, `server_cpu` and `own_cpu`
     (cores), `server_memory` (bytes).
     """
-    import pandas as pd
+    pd = needed("pandas", "this function")
 
     text = Path(path).read_text()
     if text.startswith("target,"):
@@ -57,10 +58,10 @@ def _sorted(rounds: pd.DataFrame) -> pd.DataFrame:
 def bench_windows(path: str | os.PathLike[str]) -> pd.DataFrame:
     """A load test over time: a row for each target, round and window.
 
-    `path` is what `fulgurite --json bench` printed. Columns: `target`, `round`, `at_s` (begin of the
+    `path` is what `fulgurite --json bench` printed. Columns: `target`, `round`, `at_s` (start of the
     window), `seconds` (its length), `done`, `failed`, `bytes`, `p50_ms`, `p99_ms`, `server_memory`.
     """
-    import pandas as pd
+    pd = needed("pandas", "this function")
 
     rows = [
         {"target": name, "round": number} | window
@@ -91,7 +92,7 @@ def audit_events(
     `node`, `name`, `kind`, `method`, `bytes`, `stream_us`, `detail`, as `fulgurite audit export`
     writes them (docs/audit.md).
     """
-    import pandas as pd
+    pd = needed("pandas", "this function")
 
     printed = _audit(program, database, (0,), "export", "--format", "json", "--after", str(after))
     events = pd.DataFrame([json.loads(line) for line in printed.split("\n") if line], columns=_EVENT)
@@ -109,7 +110,7 @@ def audit_nodes(database: str | os.PathLike[str] = "audit.db", *, program: str =
 
     The columns are those of `fulgurite audit report --csv`.
     """
-    import pandas as pd
+    pd = needed("pandas", "this function")
 
     # The status tells what is known of the copies, and so does the table.
     printed = _audit(program, database, (0, 1, 3, 4), "report", "--csv")
@@ -122,7 +123,7 @@ def _audit(program: str, database: str | os.PathLike[str], good: tuple[int, ...]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise FulguriteError(f"there is no program {program}; `program` names it") from None
+        raise FulguriteError(f"{program} isn't on the path: give program='/path/to/fulgurite'") from None
     if done.returncode not in good or not done.stdout and done.returncode != 0:
         raise FulguriteError(done.stderr.strip() or f"{program} ended with status {done.returncode}")
     return done.stdout

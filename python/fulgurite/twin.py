@@ -19,20 +19,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _native
-from ._native import Collect, Fetch
+from ._objects import needed
+from ._native import Collect, Fetch, IdleShuttle, ReadDrive, View, WaitingPlatter
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Setting = str | int | float | bool
 Path = str | os.PathLike[str]
-
-#: What a policy sees. `now_s` is the time in seconds; `shuttles` are those without a task, `drives`
-#: all drives, and `waiting` the platters in slots that have requests, the most urgent of each half
-#: of a shelf first. `travel_s(a, b)` is the time between two places, without traffic. A place is the
-#: number of a shelf and metres from the left end.
-View = _native.View
-
 
 class UnmetWarning(UserWarning):
     """Runs missed what their scenario expects, or requests had not ended when a run stopped."""
@@ -48,7 +42,8 @@ class Policy(Protocol):
         It is called again until it returns None, and whenever something changed while a shuttle is
         idle and a platter waits. `Fetch(shuttle, platter, drive)` brings a waiting platter to a
         drive that `can_take` it; `Collect(shuttle, drive)` takes a platter home from a drive that
-        has a `released_bay`. Numbers, not objects. What can't be done ends the run with ValueError.
+        has a `released_bay`. All are numbers, such as `view.shuttles[0].number`. An impossible task
+        ends the run with ValueError.
         """
         ...
 
@@ -80,14 +75,17 @@ def run(
     """Runs a scenario with several seeds, from `seed` (default: the scenario's) on.
 
     The frame has a row for each seed, with all figures of `fulgurite twin run`. `policy` makes a
-    policy for each library, in place of the scenario's; then runs follow one another. Warns with
-    `UnmetWarning` if expectations were missed.
+    policy for each library, in place of the scenario's; then runs follow one another. A run ends when
+    its measured requests have ended, at the latest after `run.cool_down`, 30 days by default: set it
+    to an hour while you write a policy. Warns with `UnmetWarning` if expectations were missed.
     """
     _check_count("seeds", seeds)
     if policy is None:
         _check_threads(threads)
         table, missed, _ = _native.run(os.fspath(path), _assignments(settings), seed, seeds, threads, False)
     else:
+        if not callable(policy):
+            raise TypeError("policy is a class, or a function that makes a policy")
         table, missed = _native.run_policy(os.fspath(path), _assignments(settings), seed, seeds, policy)
     return _frame(table, missed)
 
@@ -120,15 +118,14 @@ def sweep(
     _check_threads(threads)
     given: dict[str, dict[str, Setting]] = {}
     for name, values in vary.items():
-        if isinstance(values, str):
+        if isinstance(values, (str, int, float)):
             raise ValueError(f"the values of {name} are a list")
         given[name] = {_text(value).strip(): value for value in values}
         if not given[name] or any("," in text or ".." in text for text in given[name]):
             raise ValueError(f"the values of {name} are a list of single values")
     varied = [f"{name}={','.join(values)}" for name, values in given.items()]
     table, missed = _native.sweep(os.fspath(path), _assignments(settings), varied, seeds, threads, summarize)
-    import pandas as pd
-
+    pd = needed("pandas", "twin")
     frame = _frame(table, missed)
     for name, values in given.items():
         if name in frame.columns:
@@ -161,8 +158,7 @@ _TYPES = {"number": "float64", "whole number": "Int64", "text": "string", "yes o
 
 
 def _frame(table: dict[str, _native._Column], missed: list[tuple[int, str]]) -> pd.DataFrame:
-    import pandas as pd
-
+    pd = needed("pandas", "twin")
     columns = {name: pd.array(values, _TYPES[kind]) for name, (values, kind, _, _) in table.items()}
     frame = pd.DataFrame(columns)
     frame.attrs = _attrs(table)
@@ -182,10 +178,13 @@ def _attrs(table: dict[str, _native._Column]) -> dict[str, Any]:
 __all__ = [
     "Collect",
     "Fetch",
+    "IdleShuttle",
     "Policy",
+    "ReadDrive",
     "Scenario",
     "UnmetWarning",
     "View",
+    "WaitingPlatter",
     "run",
     "scenario",
     "sweep",

@@ -69,7 +69,7 @@ impl From<FindError> for Failure {
         match error {
             FindError::Archive(error) => error.into(),
             FindError::Unlisted => Self::new(Class::Unreadable, error),
-            FindError::NotFound | FindError::Deleted | FindError::Folder => Self::new(Class::NotFound, error),
+            FindError::NotFound | FindError::NoVersion(_) | FindError::Deleted | FindError::Folder => Self::new(Class::NotFound, error),
         }
     }
 }

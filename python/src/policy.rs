@@ -21,7 +21,9 @@ fn place(position: Position) -> Place {
 #[pyclass(frozen, get_all, module = "fulgurite._native")]
 #[derive(Clone)]
 pub(crate) struct IdleShuttle {
+    /// Its number, from 0.
     number: u16,
+    /// Where it is: the shelf, and metres from the left end.
     at: Place,
 }
 
@@ -29,11 +31,17 @@ pub(crate) struct IdleShuttle {
 #[pyclass(frozen, get_all, module = "fulgurite._native")]
 #[derive(Clone)]
 pub(crate) struct ReadDrive {
+    /// Its number, from 0.
     number: u16,
+    /// Where shuttles reach it: the shelf, and metres from the left end.
     at: Place,
+    /// Whether a platter may be brought to it: it works, can be reached and has a bay for it.
     can_take: bool,
+    /// Whether it also has no platter of a customer, and expects none.
     is_free: bool,
+    /// Customers' platters in it, and those on their way to it.
     customers: u32,
+    /// The bay of a platter that is done and may be taken home, or None.
     released_bay: Option<u8>,
 }
 
@@ -41,22 +49,31 @@ pub(crate) struct ReadDrive {
 #[pyclass(frozen, get_all, module = "fulgurite._native")]
 #[derive(Clone)]
 pub(crate) struct WaitingPlatter {
+    /// Its number, from 0.
     number: u32,
+    /// Where it is: the shelf, and metres from the left end.
     at: Place,
+    /// How long its most urgent request has waited, in seconds.
     age_s: f64,
+    /// Its requests.
     requests: u32,
+    /// Tracks that they want.
     tracks: u32,
 }
 
 /// What a policy sees.
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct View {
+    /// The time, in seconds.
     #[pyo3(get)]
     now_s: f64,
+    /// Shuttles without a task.
     #[pyo3(get)]
     shuttles: Py<PyTuple>,
+    /// All drives.
     #[pyo3(get)]
     drives: Py<PyTuple>,
+    /// Platters in slots that have requests, the most urgent of each half of a shelf first.
     #[pyo3(get)]
     waiting: Py<PyTuple>,
     pace: Pace,

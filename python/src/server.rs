@@ -235,6 +235,12 @@ impl Server {
         let valid: Vec<usize> = (0..objects.len()).filter(|index| !invalid.contains_key(index)).collect();
         let listed: Vec<Requested> = valid.iter().map(|index| objects[*index].clone()).collect();
         let found = interruptible(py, |stop| {
+            // A list is tried for two minutes, but not at a server that isn't there.
+            let reached = running.runtime.as_ref().expect("it is there until the end").block_on(async {
+                let connected = running.core.connect::<Full<Bytes>>().await;
+                connected.map(drop)
+            });
+            reached.map_err(ExchangeError::Failed)?;
             let bulk = Bulk::new(&running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
             bulk.positions(&listed)
         })?;

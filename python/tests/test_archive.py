@@ -57,7 +57,7 @@ def test_what_is_absent_raises(archive):
         with pytest.raises(fulgurite.NotFound) as error:
             archive.get(key)
         assert isinstance(error.value, FileNotFoundError) and isinstance(error.value, fulgurite.FulguriteError)
-    with pytest.raises(fulgurite.NotFound, match="nothing is stored"):
+    with pytest.raises(fulgurite.NotFound, match="large: it has no version 0000"):
         archive.get("large", version_id="0" * 32)
     with pytest.raises(ValueError, match="identifier"):
         archive.get("large", version_id="latest")

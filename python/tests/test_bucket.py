@@ -5,8 +5,10 @@ import hashlib
 import http.server
 import io
 import multiprocessing
+import pickle
 import signal
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -70,9 +72,9 @@ def test_every_key_is_listed_and_read(content, bucket):
 
 def test_lists_have_prefixes(content, bucket):
     assert [entry.name for entry in bucket.list("many/0000")] == [f"many/{number:05}" for number in range(10)]
-    tops = [entry if isinstance(entry, str) else entry.name for entry in bucket.list(delimiter="/")]
+    tops = [entry if isinstance(entry, str) else entry.name for entry in bucket.list_folder()]
     assert tops == sorted({key[: key.index("/") + 1] if "/" in key else key for key in content}, key=str.encode)
-    assert [entry if isinstance(entry, str) else entry.name for entry in bucket.list("dir/", delimiter="/")] == ["dir/", "dir/x"]
+    assert [entry if isinstance(entry, str) else entry.name for entry in bucket.list_folder("dir/")] == ["dir/", "dir/x"]
     assert list(bucket.list("absent")) == []
 
 
@@ -149,6 +151,10 @@ def test_versions(own, s3):
     with open_bucket(own, "versioned") as bucket:
         assert bucket.get("k") == b"two" and bucket.get("k", version_id=ids[0]) == b"one"
         assert bucket.info("k").version_id == ids[1]
+        s3.put_object(Bucket="versioned", Key="k2", Body=b"")
+        assert [(entry.version_id, entry.size) for entry in bucket.versions("k")] == [(ids[1], 3), (ids[0], 3)]
+        assert bucket.versions("absent") == []
+        assert bucket.get_many(bucket.versions("k"))["content"].to_pylist() == [b"two", b"one"]
         table = bucket.get_many([Part("k", version_id=ids[0]), "k", Part("k", 1, version_id=ids[0])])
         assert table["content"].to_pylist() == [b"one", b"two", b"ne"] and table["version_id"].to_pylist() == [ids[0], ids[1], ids[0]]
         with bucket.open("k") as file:
@@ -157,6 +163,8 @@ def test_versions(own, s3):
         s3.delete_object(Bucket="versioned", Key="k")
         with pytest.raises(fulgurite.NotFound):
             bucket.get("k")
+        assert [entry.kind for entry in bucket.versions("k")] == ["deletion-marker", "file", "file", "file"]
+        assert [entry.name for entry in bucket.list(versions=True)] == ["k"] * 4 + ["k2"] and [entry.name for entry in bucket.list()] == ["k2"]
 
 
 def test_who_may_not_read_is_refused(own, content):
@@ -197,6 +205,18 @@ def test_the_environment_names_the_server(own, content, monkeypatch):
     with fulgurite.connect(bucket="objects") as bucket:
         assert bucket.get("plain") == content["plain"]
         assert own.account.secret_key not in repr(bucket)
+
+
+def test_a_named_profile_goes_before_the_environment(own, content, monkeypatch, tmp_path):
+    (tmp_path / "credentials").write_text(f"[mine]\naws_access_key_id = {own.account.access_key}\naws_secret_access_key = {own.account.secret_key}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "another")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    with fulgurite.connect(own.endpoint, "objects", region=own.region, profile="mine") as bucket:
+        assert bucket.get("plain") == content["plain"]
+    with pytest.raises(fulgurite.FulguriteError, match="none"):
+        fulgurite.connect(own.endpoint, "objects", region=own.region, profile="none")
 
 
 def test_a_closed_bucket_says_so(own, content):
@@ -422,6 +442,22 @@ def test_a_child_leaves_alone_what_its_parent_opened(own, content):
     assert queue.get(timeout=60) == "dropped"
     child.join(60)
     assert child.exitcode == 0 and bucket.get("plain") == content["plain"]
+
+
+def test_a_bucket_can_be_pickled(content, bucket):
+    assert pickle.loads(pickle.dumps(bucket)).get("plain") == content["plain"]
+
+
+def test_lists_fail_at_once_without_a_server(content):
+    begun = time.monotonic()
+    with fulgurite.connect("http://127.0.0.1:9", "objects", access_key="a", secret_key="b") as bucket, pytest.raises(fulgurite.Unavailable):
+        bucket.get_many(["plain"])
+    assert time.monotonic() - begun < 30
+
+
+def test_what_is_listed_can_be_read(content, bucket):
+    keys = [entry.name for entry in bucket.list("many/0001")]
+    assert bucket.get_many(bucket.list("many/0001"))["key"].to_pylist() == keys
 
 
 def test_threads_share_a_bucket(content, bucket):

@@ -214,8 +214,12 @@ def test_the_environment_names_the_place(local, remote, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", remote["secret_key"])
     monkeypatch.setenv("AWS_REGION", remote["region"])
     assert FulguriteFileSystem(skip_instance_cache=True).cat("objects/top.txt") == b"top"
-    with pytest.raises(ValueError, match="exclude"):
-        FulguriteFileSystem(archive="/a", endpoint="http://h", skip_instance_cache=True)
+    for wrong, what in [({"archive": "/a", "endpoint": "http://h"}, "exclude"), ({"archive": "/a", "access_key": "x"}, "exclude"), ({"archiv": "/a"}, "unknown option 'archiv'"), ({"endpoint_url": "http://h"}, "unknown option 'endpoint_url'")]:
+        with pytest.raises(ValueError, match=what):
+            FulguriteFileSystem(**wrong)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    with pytest.raises(ValueError, match="archive or endpoint"):
+        fsspec.filesystem("fulgurite")
 
 
 def test_astropy_opens_images(tmp_path):

@@ -68,8 +68,10 @@ def test_names_are_bytes_too(made, archive):
     assert archive.get_many([b"large"])["key"].to_pylist() == ["large"]
     with pytest.raises(TypeError, match="list of keys"):
         archive.get_many("large")
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="not 7"):
         archive.get_many([7])
+    table = archive.get_many(archive.list("night/"))
+    assert table["content"].to_pylist() == ["é".encode()]
 
 
 def test_parts(made, archive):
@@ -105,6 +107,8 @@ def test_arrays(made, archive):
     for shape in [(7,), (-1, 7), (-1, -1), (-2,), (0,)]:
         with pytest.raises(ValueError):
             archive.get_array(keys, "u1", shape)
+    with pytest.raises(ValueError, match="staged/0 .*takes 15876; a Part"):
+        archive.get_array(keys, ">f4", (63, 63))
     with pytest.raises(fulgurite.NotFound):
         archive.get_array([*keys, "absent"], "u1")
 

@@ -91,7 +91,7 @@ def test_nodes_are_rows(audit):
 def test_what_can_not_be_read_says_so(tmp_path):
     with pytest.raises(fulgurite.FulguriteError, match="does not exist"):
         results.audit_events(tmp_path / "absent.db", program=PROGRAM)
-    with pytest.raises(fulgurite.FulguriteError, match="no program"):
+    with pytest.raises(fulgurite.FulguriteError, match="on the path"):
         results.audit_nodes(tmp_path / "absent.db", program="no-such-program")
     wrong = Path(tmp_path / "wrong.json")
     for text in ['{"error": "x"}', "[]", "", '{"targets": [{"name": "a", "rounds": [{}]}]}']:

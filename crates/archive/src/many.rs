@@ -37,9 +37,12 @@ pub struct ReadInto<'a> {
 /// Why a name can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// The catalogue lists no version of the name, or none with this identifier.
+    /// The catalogue lists no version of the name.
     #[error("nothing is stored under this name")]
     NotFound,
+    /// The catalogue lists no version of the name with this identifier.
+    #[error("it has no version {0}")]
+    NoVersion(VersionId),
     /// Versions of the name exist that can't be listed, because their keys are missing or a
     /// rebuild of the catalogue could not read everything.
     #[error("it exists, but no version of it can be listed; `fulgurite verify` says why")]
@@ -69,8 +72,11 @@ impl Archive {
                 Some(row) if row.record.kind.has_content() => Ok(row),
                 Some(row) if row.record.kind == Kind::DeletionMarker => Err(FindError::Deleted),
                 Some(_) => Err(FindError::Folder),
-                None if catalogue.latest_number(name).map_err(ArchiveError::from)?.is_some() && id.is_none() => Err(FindError::Unlisted),
-                None => Err(FindError::NotFound),
+                None => match (catalogue.latest_number(name).map_err(ArchiveError::from)?, id) {
+                    (None, _) => Err(FindError::NotFound),
+                    (Some(_), Some(id)) => Err(FindError::NoVersion(*id)),
+                    (Some(_), None) => Err(FindError::Unlisted),
+                },
             }
         })
     }

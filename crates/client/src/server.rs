@@ -119,15 +119,17 @@ async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Creden
     }
     let mut keys = DefaultCredentialProvider::builder();
     if let Some(profile) = &options.profile {
-        keys = keys.with_profile(profile);
+        // A profile that is named goes before the environment.
+        keys = keys.no_env().with_profile(profile);
     }
     let keys = keys.build();
+    let advice = match &options.profile {
+        Some(profile) => format!("the profile `{profile}` has none"),
+        None => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile".to_owned(),
+    };
     match keys.provide_credential(&context).await {
         Ok(Some(_)) => Ok(Signer::new(context, keys, request_signer)),
-        Ok(None) => Err(ServerError::Credentials {
-            endpoint: endpoint.to_owned(),
-            why: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile".to_owned(),
-        }),
+        Ok(None) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: advice }),
         Err(error) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: error.to_string() }),
     }
 }

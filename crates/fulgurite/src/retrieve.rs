@@ -102,6 +102,7 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
 
 /// The bucket and the prefix that `--into` names.
 fn destination(asked: &Retrieve, into: &str) -> Result<Destination, Misuse> {
+    let into = into.strip_prefix("s3://").unwrap_or(into);
     let (bucket, prefix) = into.split_once('/').unwrap_or((into, ""));
     Ok(Destination { server: asked.bucket.server_with(bucket)?, prefix: prefix.to_owned() })
 }
@@ -109,7 +110,7 @@ fn destination(asked: &Retrieve, into: &str) -> Result<Destination, Misuse> {
 fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration) {
     let Summary { parts, earlier_parts, objects, failed, retrieved, bytes } = *summary;
     let folder = text::path(&asked.to);
-    let to = asked.into.as_ref().map_or_else(|| folder.clone(), |into| format!("s3://{into}"));
+    let to = asked.into.as_ref().map_or_else(|| folder.clone(), |into| format!("s3://{}", into.trim_start_matches("s3://")));
     let earlier = if earlier_parts > 0 {
         format!("; {} already there", text::phrase(earlier_parts, "part was", "parts were"))
     } else {

@@ -45,9 +45,9 @@ impl Destination {
             ExchangeError::Refused(refusal) if refusal.status == StatusCode::NOT_FOUND => {
                 RetrievalError::Destination(format!("there is no bucket `{bucket}` for the parts"))
             }
-            ExchangeError::Refused(refusal) if refusal.status == StatusCode::FORBIDDEN => {
-                RetrievalError::Destination(format!("access to the bucket `{bucket}`, for the parts, is denied"))
-            }
+            ExchangeError::Refused(refusal) if refusal.status == StatusCode::FORBIDDEN => RetrievalError::Destination(format!(
+                "access to the bucket `{bucket}`, for the parts, is denied: no permission, or wrong credentials"
+            )),
             _ => error.into(),
         })
     }
