@@ -297,13 +297,19 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 if on_error == "raise":
                     raise
                 return {path: error} if on_error == "return" else {}
-        literal: list[str] = []
-        patterns: list[str] = []
+        found: list[str] = []
         for one in [path] if isinstance(path, str) else path:
-            is_pattern = recursive or _is_pattern(one) and not self.exists(one)
-            (patterns if is_pattern else literal).append(self._strip_protocol(one))
-        paths = [*literal, *(self.expand_path(patterns, recursive=recursive) if patterns else [])]
-        paths = [one for one in dict.fromkeys(paths) if one in literal or not self.isdir(one) or self.isfile(one)]
+            is_pattern = _is_pattern(one) and not self.exists(one)
+            if recursive:
+                roots = self.glob(one) if is_pattern else [one]
+                found += [name for root in roots for name in self.find(root)]
+            elif is_pattern:
+                found += [name for name, entry in self.glob(one, detail=True).items() if entry["type"] == "file"]
+            else:
+                found.append(self._strip_protocol(one))
+        if not found:
+            raise NotFound(f"nothing matches {path}")
+        paths = list(dict.fromkeys(found))
         parts = [(one, self._place(one)) for one in paths]
         return self._many([(one, objects, Part(name)) for one, (objects, _root, name) in parts], on_error)
 

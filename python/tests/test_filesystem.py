@@ -106,6 +106,7 @@ def test_files_are_read(files, options, stored):
     with pytest.raises(FileNotFoundError):
         files.cat(["objects/top.txt", "objects/absent"])
     assert files.cat_ranges([path, path, "objects/top.txt"], [0, -4, 1], [3, None, 2]) == [whole[:3], whole[-4:], b"o"]
+    assert files.cat("objects/night/07", recursive=True) == {f"objects/night/07/{name}.bin": stored[f"night/07/{name}.bin"] for name in "ab"}
     assert files.head(path, 10) == whole[:10] and files.tail(path, 10) == whole[-10:]
 
 
