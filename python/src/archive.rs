@@ -1,20 +1,15 @@
 //! An archive, open for reading.
 
 use std::collections::HashMap;
-use std::ops::Deref;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use fulgurite_archive::archive::{CATALOGUE_FILE, KEYS_FILE};
 use fulgurite_archive::catalogue::{ListCursor, VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::paging::Paged;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::set_reader::Repairs;
-use fulgurite_archive::{Access, CatalogueGaps, UnseenPlace};
+use fulgurite_archive::{CatalogueGaps, UnseenPlace};
 use fulgurite_domain::{ObjectName, VersionId};
 use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,13 +18,12 @@ use pyo3::types::PyBytes;
 use crate::entry::Entry;
 use crate::errors::{Class, Failure};
 use crate::name;
-use crate::of_process::{InUse, OfProcess};
+use crate::of_process::OfProcess;
+use crate::open_archive::{OpenArchive, open};
 use crate::selection::{Range, Selection};
 
 type Core = fulgurite_archive::Archive;
 
-/// How often platters are closed that are no longer read.
-const CLOSE_INTERVAL: Duration = Duration::from_secs(1);
 /// Content that is read between two looks for signals such as Ctrl-C.
 const SIGNAL_BYTES: usize = 64 << 20;
 
@@ -41,67 +35,13 @@ pub(crate) struct Archive {
     open: Mutex<Option<Arc<OfProcess<OpenArchive>>>>,
 }
 
-/// An archive that was opened.
-pub(crate) struct OpenArchive {
-    core: Core,
-    /// The files of the databases. A rebuild replaces them, and connections to the earlier ones
-    /// would see no later change.
-    files: [FileIdentity; 2],
-    /// Ends the thread that closes platters.
-    _closing: Sender<()>,
-    /// Last, so that it is dropped after the connections.
-    _in_use: InUse,
-}
-
-impl Deref for OpenArchive {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
-
-/// Device and number of a file; `None` if it doesn't exist.
-type FileIdentity = Option<(u64, u64)>;
-
-fn identities(home: &Path) -> [FileIdentity; 2] {
-    [CATALOGUE_FILE, KEYS_FILE].map(|name| {
-        let metadata = std::fs::metadata(home.join(name)).ok()?;
-        Some((metadata.dev(), metadata.ino()))
-    })
-}
-
-fn open(home: &Path) -> Result<Arc<OfProcess<OpenArchive>>, Failure> {
-    let in_use = InUse::begin().ok_or_else(|| {
-        let why = "this process was forked while archives were open, and can't use SQLite safely: \
-                   start processes with the method \"spawn\" or \"forkserver\"";
-        Failure::new(Class::Other, why)
-    })?;
-    // Before opening: if they are replaced meanwhile, the next use notices.
-    let files = identities(home);
-    let core = Core::open(home, Access::Read)?;
-    let (closing, closed) = mpsc::channel();
-    let opened = Arc::new(OfProcess::new(OpenArchive { core, files, _closing: closing, _in_use: in_use }));
-    let weak = Arc::downgrade(&opened);
-    let close = move || {
-        while closed.recv_timeout(CLOSE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let Some(opened) = weak.upgrade() else { break };
-            opened.close_platters();
-        }
-    };
-    let started = std::thread::Builder::new().name("fulgurite-close".to_owned()).spawn(close);
-    started.map_err(|error| Failure::new(Class::Other, format!("can't start a thread: {error}")))?;
-    Ok(opened)
-}
-
 impl Archive {
     /// The open archive. Opened again if its databases were replaced.
     fn core(&self, py: Python<'_>) -> PyResult<Arc<OfProcess<OpenArchive>>> {
         let current = || self.open.lock().expect("nothing panics while it holds this lock");
-        let files = identities(&self.home);
         match &*current() {
             None => return Err(PyValueError::new_err("the archive is closed")),
-            Some(open) if open.is_own() && open.files == files => return Ok(open.clone()),
+            Some(open) if open.is_own() && open.is_current(&self.home) => return Ok(open.clone()),
             Some(_) => {}
         }
         let opened = py.detach(|| open(&self.home)).map_err(|failure| failure.raise(py))?;

@@ -19,6 +19,7 @@ mod errors;
 mod interrupt;
 mod name;
 mod of_process;
+mod open_archive;
 mod policy;
 mod selection;
 mod server;

@@ -9,9 +9,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::archive::OpenArchive;
 use crate::errors::Failure;
 use crate::of_process::OfProcess;
+use crate::open_archive::OpenArchive;
 
 /// The part of an object: its first byte, and the one after its last (none for the object's end).
 /// As in slices of Python, what is beyond the end is left out. `None` for all of it.
