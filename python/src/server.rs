@@ -26,6 +26,8 @@ type Core = fulgurite_client::Server;
 
 /// Timeout of a response that makes no progress.
 const SILENCE: Duration = Duration::from_secs(300);
+/// Timeout of the connection that tells whether the server is there.
+const CONNECT: Duration = Duration::from_secs(30);
 /// Attempts of a request that fails for a reason that may pass.
 const ATTEMPTS_MAX: u32 = 6;
 /// Pause before the second attempt; it doubles with each.
@@ -109,7 +111,7 @@ impl Running {
                         || matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
                 }
                 // A server that isn't there is no passing trouble of one that is.
-                Err(error) => !error.starts_with("no connection"),
+                Err(error) => !error.starts_with("no connection") && !error.starts_with("TLS failed"),
             };
             if !may_pass || attempt == ATTEMPTS_MAX {
                 return exchanged.map_err(|why| Failure::new(Class::Unavailable, format!("{}: {why}", self.core.endpoint())));
@@ -237,8 +239,8 @@ impl Server {
         let found = interruptible(py, |stop| {
             // A list is tried for two minutes, but not at a server that isn't there.
             let reached = running.runtime.as_ref().expect("it is there until the end").block_on(async {
-                let connected = running.core.connect::<Full<Bytes>>().await;
-                connected.map(drop)
+                let connected = tokio::time::timeout(CONNECT, running.core.connect::<Full<Bytes>>()).await;
+                connected.map_err(|_| "no connection: timed out".to_owned())?.map(drop)
             });
             reached.map_err(ExchangeError::Failed)?;
             let bulk = Bulk::new(&running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
