@@ -89,7 +89,13 @@ pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Request
         if text.is_empty() {
             continue;
         }
-        let object = if is_json { parse(text).map_err(|error| wrong(error.to_string()))? } else { Requested::new(text) };
+        let object = match is_json {
+            false => Requested::new(text),
+            true => parse(text).map_err(|error| match text.trim_start().starts_with(['"', '{']) {
+                true => wrong(error.to_string()),
+                false => wrong("expected a JSON string or object; name the file .txt if each line is a key".to_owned()),
+            })?,
+        };
         if let Some(range) = object.range.as_deref().filter(|range| !is_range(range)) {
             return Err(wrong(format!("expected a range such as bytes=0-99, found {range:?}")).into());
         }
@@ -174,6 +180,7 @@ mod tests {
         assert_eq!(all[1..], [Requested::new("c"), Requested::new("d")]);
         let failed = br#"{"key":"e","version_id":null,"code":"NoSuchKey","message":"m"}"#;
         assert_eq!(of("list.jsonl", failed), Ok(vec![Requested::new("e")]));
+        assert!(of("list.jsonl", b"night/1").expect_err("a key").contains("name the file .txt"));
         for (range, is_valid) in [
             ("bytes=0-0", true),
             ("bytes=5-", true),
