@@ -7,7 +7,8 @@
 ...     fits = archive.get("survey/night/000001.fits")
 ...     table = archive.get_many(["survey/a", "survey/b"])
 
-`connect` reads a bucket of a server. `fulgurite.filesystem` lets pandas, xarray, zarr, dask and astropy open `fulgurite://` URLs.
+`connect` reads a bucket of a server. `fulgurite.filesystem` lets pandas, xarray, zarr, dask and
+astropy open `fulgurite://` URLs.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ class Objects:
         """The content of an object, or of a part of it.
 
         `start` and `end` are offsets in bytes. `end` is excluded, and may lie beyond the end of the
-        content; negative offsets are rejected. A whole object is checked against the digest that it
-        was stored with.
+        content; negative offsets are rejected. An archive checks a whole object against its
+        SHA-256; a server checks what it sends.
         """
         raise NotImplementedError
 
