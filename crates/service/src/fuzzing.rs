@@ -12,13 +12,13 @@ use s3s::dto::{CopySource, ETagCondition, Tag, Timestamp, TimestampFormat};
 use crate::auth::policy::{Decision, Network, Origin, Policy, PolicyRequest, RequestContext, like};
 use crate::auth::signatures::{Signing, check, is_form, is_of_signature};
 use crate::http::url_encoding;
-use crate::s3::bulk_get;
 use crate::s3::bulk_get::tar::{self, BLOCK_BYTES, Entry};
 use crate::s3::multipart::parse_range;
 use crate::s3::normalize::{changes, normalize_headers, unsigned};
 use crate::s3::pages::{decode_token, encode_token};
 use crate::s3::tags;
 use crate::s3::version::{Version, http_date, ms_of};
+use crate::s3::{bulk_get, bulk_put};
 use crate::settings::Settings;
 use crate::state::Account;
 use crate::transfer::checksums::{BodyTrailers, Claims};
@@ -182,6 +182,21 @@ fn parse_headers<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> 
     Some(headers)
 }
 
+/// Parses the archive of a bulk put. Its files have different keys, and their contents don't
+/// overlap.
+pub fn bulk_put_archive(body: &[u8]) {
+    let archive = bytes::Bytes::copy_from_slice(body);
+    let Ok(entries) = bulk_put::parse(&archive, "", &HeaderMap::new()) else { return };
+    let keys: std::collections::BTreeSet<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+    assert!(keys.len() == entries.len() && !keys.contains(""));
+    let mut end = archive.as_ptr() as usize;
+    for content in entries.iter().map(|entry| &entry.content).filter(|content| !content.is_empty()) {
+        let begin = content.as_ptr() as usize;
+        assert!(begin >= end + BLOCK_BYTES && begin + content.len() <= archive.as_ptr() as usize + archive.len());
+        end = begin + content.len();
+    }
+}
+
 /// Parses the list of a bulk get. Each object's entry has a safe and unique name, and its headers
 /// can be parsed again.
 pub fn bulk_get_list(body: &[u8]) {
@@ -323,6 +338,7 @@ mod tests {
         for_each_text("head", request_head);
         for_each_text("service_settings", settings);
         inputs("list").iter().for_each(|input| bulk_get_list(input));
+        inputs("archive").iter().for_each(|input| bulk_put_archive(input));
     }
 
     #[test]

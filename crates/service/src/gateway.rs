@@ -38,8 +38,8 @@ pub(crate) struct Gateway {
     pub(crate) buffered_bodies: MemoryPool,
     /// Memory for responses that are buffered whole.
     pub(crate) buffered_responses: MemoryPool,
-    /// KiB that the lists of bulk gets may take.
-    pub(crate) bulk_get_kib: Arc<Semaphore>,
+    /// KiB that bulk gets and bulk puts may take.
+    pub(crate) bulk_kib: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Gateway {
@@ -66,7 +66,7 @@ impl Gateway {
             bucket_locks: BucketLocks::default(),
             buffered_bodies: MemoryPool::new(budget.buffered_bodies),
             buffered_responses: MemoryPool::new(budget.buffered_responses),
-            bulk_get_kib: Arc::new(Semaphore::new(budget.bulk_get_kib)),
+            bulk_kib: Arc::new(Semaphore::new(budget.bulk_kib)),
             archive,
             state,
         })

@@ -11,6 +11,7 @@
 //!
 //! browser forms: server -> http::router -> s3::post_object -> auth::access -> s3::put
 //! bulk get:      s3::framework -> s3::bulk_get
+//! bulk put:      s3::framework -> s3::bulk_put -> auth::access -> s3::put, many at once
 //! dashboard:     http::router -> dashboard
 //! background:    jobs: restores, expiry, lifecycle rules, sweeping, scrubbing, flushing, backups of State
 //! library:       restores by shuttles and drives

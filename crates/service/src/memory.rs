@@ -8,7 +8,7 @@
 //!        incoming: data records of uploads, on their way to staging; else frame by frame <---------|
 //!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <------|
 //!        buffered_responses: responses that are buffered until their clients have read them <------|
-//!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <--------'
+//!        download_records, bulk_kib: 1 MiB read ahead for clients; bulk gets and puts <---------'
 //! ```
 //!
 //! A `MemoryPool` holds each of the first three shares. A reservation of its bytes belongs to a
@@ -80,8 +80,8 @@ pub struct Budget {
     pub(crate) buffered_responses: usize,
     /// Number of 1 MiB data records read ahead for clients.
     pub(crate) download_records: usize,
-    /// KiB for lists of bulk gets.
-    pub(crate) bulk_get_kib: usize,
+    /// KiB for bulk gets and bulk puts.
+    pub(crate) bulk_kib: usize,
 }
 
 /// The memory limit is too small for the server.
@@ -124,7 +124,7 @@ impl Budget {
             buffered_bodies: bytes,
             buffered_responses: bytes,
             download_records: (part_kib >> 10) as usize,
-            bulk_get_kib: (4 * part_kib) as usize,
+            bulk_kib: (4 * part_kib) as usize,
         })
     }
 }
@@ -299,7 +299,7 @@ mod tests {
                 + budget.buffered_bodies
                 + budget.buffered_responses
                 + (budget.download_records << 20)
-                + (budget.bulk_get_kib << 10);
+                + (budget.bulk_kib << 10);
             let fixed = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + databases_kib(DATABASE_READERS_MAX).div_ceil(1_024);
             let all = archive_mib + fixed + ((parts as u64 + budget.connections as u64 * (PER_CONNECTION_KIB << 10)) >> 20);
             assert!(all <= memory_mib && budget.connections >= 16.min(connections), "{budget:?}: {all} of {memory_mib}");

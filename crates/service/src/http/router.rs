@@ -23,7 +23,6 @@ use crate::health::metrics::Metrics;
 use crate::http::addressing::{Addresses, Domain, is_local};
 use crate::http::cors::Cors;
 use crate::http::drain::DrainOnDrop;
-use crate::http::query::has_parameter;
 use crate::http::request_body::{BodyProgress, RequestBody};
 use crate::memory::{MemoryOwner, MemoryReservation};
 use crate::s3::errors::answers::{RequestFacts, error_response, finish_response};
@@ -31,6 +30,7 @@ use crate::s3::errors::{FirstError, busy, internal};
 use crate::s3::framework::Framework;
 use crate::s3::normalize::has_body;
 use crate::s3::post_object::Forms;
+use crate::s3::{bulk_get, bulk_put};
 use crate::settings::Settings;
 use crate::state::{hex, random};
 
@@ -144,16 +144,16 @@ impl Router {
         }
     }
 
-    /// Whether the framework buffers the whole body of a request: all but content, forms and lists
-    /// of bulk gets.
+    /// Whether the framework buffers the whole body of a request: all but content, forms and
+    /// bulk requests.
     fn is_buffered(&self, head: &Parts) -> bool {
         let is_content = || {
             head.method == Method::PUT
                 && !has_body(&head.uri)
                 && self.addresses.find(&head.uri, &head.headers).is_some_and(|(_, key)| !key.is_empty())
         };
-        let is_list = || head.method == Method::POST && has_parameter(head.uri.query(), "retrieve");
-        !(is_content() || is_form(&head.method, &head.headers) || is_list())
+        let is_bulk = || [bulk_get::KIND, bulk_put::KIND].iter().any(|kind| kind.is_match(&head.method, &head.uri, &head.headers));
+        !(is_content() || is_form(&head.method, &head.headers) || is_bulk())
     }
 
     /// Charges a response that is buffered whole to the shared memory until the client has read it,

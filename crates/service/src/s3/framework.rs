@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! request -> verifier: signature, chunks -> normalize: headers, URL, body -> operations: access, XML, operation
-//!                                    \--> bulk get, which S3 lacks
+//!                                    |                                                 ^
+//!                                    '--> bulk get or bulk put, which S3 lacks --puts---'
 //! ```
 //!
 //! The framework parses headers right after it checked their signature, and rejects values that S3
 //! ignores. Signed headers can't be changed before that check, so it runs in two instances that
 //! share its work: the verifier has the keys and hands on every request, the operations have no
-//! keys and take the caller from [`Signed`]. A request passes each once, with two exceptions: bulk
-//! gets end after the verifier, and browser forms, which have their signature in a field, go to the
-//! operations directly.
+//! keys and take the caller from [`Signed`]. A request passes each once, with three exceptions:
+//! bulk gets end after the verifier, a bulk put becomes many puts for the operations, and browser
+//! forms, which have their signature in a field, go to the operations directly.
 
 use std::sync::Arc;
 
@@ -27,11 +28,12 @@ use crate::auth::caller::Signed;
 use crate::gateway::Gateway;
 use crate::http::addressing::{Addresses, Domain};
 use crate::s3::Operations;
-use crate::s3::bulk_get::BulkGet;
+use crate::s3::bulk_request::{BulkKind, BulkRequests};
 use crate::s3::errors::{FirstError, custom, failed};
 use crate::s3::normalize::normalize;
 use crate::s3::object_names::BucketNames;
 use crate::s3::xml_body::XML_BYTES_MAX;
+use crate::s3::{bulk_get, bulk_put};
 use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 
@@ -39,7 +41,7 @@ use crate::transfer::upload::incomplete;
 #[derive(Clone)]
 pub(crate) struct Framework {
     verifier: S3Service,
-    operations: S3Service,
+    operations: OperationsService,
 }
 
 impl Framework {
@@ -49,11 +51,11 @@ impl Framework {
         // Without a source of keys the framework skips the gate.
         operations.set_auth(NoKeys);
         operations.set_access(Gate(gateway.namespace.clone()));
-        let operations = operations.build();
+        let operations = OperationsService(operations.build());
         let mut verifier = configured(NoOperations, domain);
         verifier.set_auth(SecretKeys(gateway.state.clone()));
-        let bulk_get = BulkGet { gateway: gateway.clone(), addresses: addresses.clone() };
-        verifier.set_route(AfterSignature { bulk_get, operations: operations.clone(), addresses: addresses.clone() });
+        let bulk_requests = BulkRequests { gateway: gateway.clone(), addresses: addresses.clone() };
+        verifier.set_route(AfterSignature { bulk_requests, operations: operations.clone() });
         Self { verifier: verifier.build(), operations }
     }
 
@@ -65,13 +67,24 @@ impl Framework {
         self.verifier.call(request).await.map_err(|error| format!("{error:?}"))
     }
 
-    /// Carries out a normalized request of a caller that is known by another signature.
+    /// The operations, for requests whose caller is known by another signature.
+    pub(crate) fn operations(&self) -> &OperationsService {
+        &self.operations
+    }
+}
+
+/// Carries out operations of callers whose signatures were checked.
+#[derive(Clone)]
+pub(crate) struct OperationsService(S3Service);
+
+impl OperationsService {
+    /// Carries out a normalized request of a caller.
     ///
     /// # Errors
     /// An internal error if the framework fails. Errors of S3 are responses.
     pub(crate) async fn call_as(&self, caller: Signed, mut request: Request<Body>) -> S3Result<Response<Body>> {
         request.extensions_mut().insert(caller);
-        call(&self.operations, request).await
+        self.0.call(request).await.map_err(framework_failed)
     }
 }
 
@@ -85,10 +98,6 @@ fn configured(operations: impl S3, domain: Option<&Domain>) -> S3ServiceBuilder 
         builder.set_host(domain.clone());
     }
     builder
-}
-
-async fn call(operations: &S3Service, request: Request<Body>) -> S3Result<Response<Body>> {
-    operations.call(request).await.map_err(framework_failed)
 }
 
 /// The client's view of a failure of the framework, which is logged.
@@ -112,30 +121,33 @@ impl S3Auth for NoKeys {
     }
 }
 
-/// Hands requests whose signature was checked on to bulk get or to the operations.
+/// Hands on requests whose signature was checked: to bulk get, bulk put or the operations.
 struct AfterSignature {
-    bulk_get: BulkGet,
-    operations: S3Service,
-    addresses: Arc<Addresses>,
+    bulk_requests: BulkRequests,
+    operations: OperationsService,
 }
 
 impl AfterSignature {
     async fn forward(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        if self.bulk_get.is_match(&request.method, &request.uri, &request.headers) {
-            return self.bulk_get.call(request).await;
+        let is_bulk = |kind: BulkKind| kind.is_match(&request.method, &request.uri, &request.headers);
+        if is_bulk(bulk_get::KIND) {
+            return bulk_get::call(&self.bulk_requests, request).await;
+        }
+        if is_bulk(bulk_put::KIND) {
+            return bulk_put::call(&self.bulk_requests, &self.operations, request).await;
         }
         // The framework drops the trailers when a request is handed on.
         let trailers = BodyTrailers::of(&request);
         request.extensions.insert(trailers);
-        normalize(&mut request, &self.addresses)?;
+        normalize(&mut request, &self.bulk_requests.addresses)?;
         request.headers.remove(header::AUTHORIZATION);
         let mut inner = Request::new(request.input);
         *inner.method_mut() = request.method;
         *inner.uri_mut() = request.uri;
         *inner.headers_mut() = request.headers;
         *inner.extensions_mut() = request.extensions;
-        inner.extensions_mut().insert(Signed(request.credentials.map(|credentials| credentials.access_key)));
-        let (head, body) = call(&self.operations, inner).await?.into_parts();
+        let caller = Signed(request.credentials.map(|credentials| credentials.access_key));
+        let (head, body) = self.operations.call_as(caller, inner).await?.into_parts();
         let mut response = S3Response::with_status(body, head.status);
         response.headers = head.headers;
         response.extensions = head.extensions;

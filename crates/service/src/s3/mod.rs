@@ -3,6 +3,8 @@
 
 mod buckets;
 pub(crate) mod bulk_get;
+pub(crate) mod bulk_put;
+pub(crate) mod bulk_request;
 mod completed_parts;
 mod completion;
 pub(crate) mod conditions;

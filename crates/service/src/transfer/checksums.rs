@@ -176,6 +176,11 @@ impl Claims {
         Ok(Self { md5, sum, trailer })
     }
 
+    /// Whether an MD5 is needed to check them.
+    pub(crate) fn need_md5(&self) -> bool {
+        self.md5.is_some() || self.algorithm() == Some(Algorithm::Md5)
+    }
+
     /// Whether the client claims nothing.
     pub(crate) fn are_none(&self) -> bool {
         self.md5.is_none() && self.sum.is_none() && self.trailer.is_none()
@@ -267,25 +272,45 @@ impl SumHasher {
     }
 }
 
+/// The MD5 of content that was hashed before it is put, as a request extension.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownMd5(pub(crate) [u8; 16]);
+
 /// All checksums of an object's content, being computed.
 pub(crate) struct ContentHasher {
     sums: SumHasher,
-    md5: ContentMd5,
+    md5: MaybeKnownMd5,
+}
+
+enum MaybeKnownMd5 {
+    Known(KnownMd5),
+    Computed(ContentMd5),
 }
 
 impl ContentHasher {
     pub(crate) fn new(sums: SumHasher, md5: ContentMd5) -> Self {
-        Self { sums, md5 }
+        Self { sums, md5: MaybeKnownMd5::Computed(md5) }
+    }
+
+    /// Leaves out the MD5 if it is known.
+    pub(crate) fn with_known(self, md5: Option<KnownMd5>) -> Self {
+        Self { md5: md5.map_or(self.md5, MaybeKnownMd5::Known), ..self }
     }
 
     pub(crate) async fn update(&mut self, piece: &Bytes) {
-        self.md5.update(piece).await;
+        if let MaybeKnownMd5::Computed(md5) = &mut self.md5 {
+            md5.update(piece).await;
+        }
         self.sums.update(piece);
     }
 
     /// Compares the checksums with the client's claims.
     pub(crate) async fn end(self, trailers: &BodyTrailers) -> S3Result<ContentSums> {
-        self.sums.end(self.md5.finish().await, trailers)
+        let md5 = match self.md5 {
+            MaybeKnownMd5::Known(KnownMd5(md5)) => md5,
+            MaybeKnownMd5::Computed(md5) => md5.finish().await,
+        };
+        self.sums.end(md5, trailers)
     }
 }
 

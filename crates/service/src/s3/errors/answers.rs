@@ -96,6 +96,22 @@ impl<'xml> Deserialize<'xml> for FrameworkError {
     }
 }
 
+/// Code and message of an error response that the framework wrote.
+pub(crate) fn framework_error(response: &Response<s3s::Body>) -> (String, String) {
+    let body = response.body().bytes().unwrap_or_default();
+    let FrameworkError { code, message } = FrameworkError::deserialize(&mut Deserializer::new(&body))
+        .unwrap_or_else(|_| FrameworkError { code: "InternalError".to_owned(), message: None });
+    let message = message.unwrap_or_else(|| default_message(&code, response.status()).to_owned());
+    (code, message)
+}
+
+/// Code and message of an error.
+pub(crate) fn code_and_message(error: &S3Error) -> (String, String) {
+    let code = error.code().as_str();
+    let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (code.to_owned(), error.message().unwrap_or_else(|| default_message(code, status)).to_owned())
+}
+
 /// Replaces status and body of a framework response where S3 differs, and completes its errors.
 pub(crate) fn finish_response(response: &mut Response<s3s::Body>, facts: &RequestFacts<'_>) {
     if let Some(StatusOverride(status)) = response.extensions().get::<StatusOverride>() {

@@ -29,34 +29,11 @@ use crate::http::url_encoding;
 use crate::s3::errors::answers::escape;
 use crate::s3::errors::malformed_xml;
 use crate::s3::framework::Framework;
+use crate::s3::new_object::is_object_header;
 use crate::s3::normalize::normalize_headers;
 use crate::s3::tags;
 use crate::state::{State, now_ms};
 use crate::transfer::upload::{LengthLimit, PUT_BYTES_MAX};
-
-/// Fields that become headers of the put with the same name. Headers that would change the
-/// operation, such as those of a copy, are excluded.
-const HEADERS: [&str; 17] = [
-    "cache-control",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-md5",
-    "content-type",
-    "expires",
-    "x-amz-object-lock-legal-hold",
-    "x-amz-object-lock-mode",
-    "x-amz-object-lock-retain-until-date",
-    "x-amz-sdk-checksum-algorithm",
-    "x-amz-storage-class",
-    "x-amz-website-redirect-location",
-    "x-amz-grant-full-control",
-    "x-amz-grant-read",
-    "x-amz-grant-read-acp",
-    "x-amz-grant-write-acp",
-];
-/// Prefixes of further fields that become headers.
-const HEADER_PREFIXES: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
 
 /// Handles forms.
 pub(crate) struct Forms {
@@ -118,7 +95,7 @@ impl Forms {
         let (mut head, file) = put.into_parts();
         normalize_headers(&mut head.headers, &mut head.extensions);
         let put = Request::from_parts(head, file);
-        let response = self.framework.call_as(Signed(signed), put).await?;
+        let response = self.framework.operations().call_as(Signed(signed), put).await?;
         if response.status() == StatusCode::OK { form_response(response, &url, bucket, &key, &fields) } else { Ok(response) }
     }
 
@@ -138,9 +115,7 @@ impl Forms {
             match name.as_str() {
                 "acl" => insert(&mut headers, "x-amz-acl", value)?,
                 "tagging" => insert(&mut headers, "x-amz-tagging", &tagging(value)?)?,
-                name if HEADERS.contains(&name) || HEADER_PREFIXES.iter().any(|start| name.starts_with(start)) => {
-                    insert(&mut headers, name, value)?
-                }
+                name if is_object_header(name) => insert(&mut headers, name, value)?,
                 _ => {}
             }
         }

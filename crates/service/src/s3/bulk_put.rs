@@ -1,0 +1,283 @@
+//! Bulk put: stores many objects with one request, an extension of S3. `POST /bucket?store` with a
+//! tar archive puts each of its files, and returns what became of them once all have ended.
+//!
+//! ```text
+//! tar -> receive, check, parse -> for each file: a put, as if it had been sent alone -> result
+//!             '--- malformed: an error, and nothing is stored
+//! ```
+//!
+//! The archive is parsed before the first object is stored. So a request with a wrong checksum or a
+//! malformed archive stores nothing, and the puts wait for no client. They run next to each other,
+//! because each waits for the disk, and one write to the disk serves many.
+
+mod entries;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fulgurite_digest::{Md5, Update, update_all};
+use futures_util::{FutureExt, stream};
+use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use s3s::{Body, S3Request, S3Response, S3Result, StdError};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use crate::auth::caller::{Peer, Signed};
+use crate::gateway::Gateway;
+use crate::http::query::parameter;
+use crate::http::url_encoding;
+use crate::memory::MemoryOwner;
+use crate::s3::Answer;
+use crate::s3::bulk_request::{BulkKind, BulkRequests};
+use crate::s3::errors::answers::{code_and_message, framework_error};
+use crate::s3::errors::{FirstError, custom, internal};
+use crate::s3::framework::OperationsService;
+use crate::s3::normalize::normalize_headers;
+use crate::transfer::checksums::KnownMd5;
+
+pub(crate) use entries::{Entry, parse};
+
+/// KiB that a bulk put holds in addition to the archive and its puts.
+const REQUEST_KIB: u32 = 64;
+/// Puts of a request that run at once.
+const AT_ONCE: usize = 256;
+/// Files that are hashed together: the SIMD lanes are used well, and a worker is kept from other
+/// requests for a few milliseconds at most.
+const HASHED_AT_ONCE: usize = 64;
+/// Maximum content of such a file. Larger ones are hashed like that of any put, piece by piece.
+const HASHED_BYTES_MAX: usize = 64 << 10;
+/// KiB of a running put without its content.
+const PUT_KIB: u64 = 32;
+/// Maximum KiB of a put's content that is on its way to staging without memory of its own.
+const PUT_CONTENT_KIB_MAX: u64 = 64;
+
+pub(crate) const KIND: BulkKind = BulkKind { name: "bulk put", parameter: "store", body_kib: archive_kib, request_kib: REQUEST_KIB };
+
+/// KiB that an archive of `length` bytes takes: itself, and for each file, which has 512 bytes or
+/// more of it, as much again for its key, its headers and its outcome.
+fn archive_kib(length: u64) -> u32 {
+    (2 * length).div_ceil(1 << 10) as u32
+}
+
+/// Answers a bulk put.
+pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService, mut request: S3Request<Body>) -> Answer<Body> {
+    let (_, bucket) = requests.admit(KIND, &request)?;
+    let (archive, memory_permits) = requests.receive(KIND, &mut request).await?;
+    let prefix = parameter(request.uri.query(), "prefix").unwrap_or_default();
+    let entries = tokio::task::block_in_place(|| parse(&Bytes::from(archive), &prefix, &request.headers)).map_err(|error| {
+        let mut malformed = custom("MalformedTar", StatusCode::BAD_REQUEST, "");
+        malformed.set_message(format!("{error} Nothing was stored."));
+        malformed
+    })?;
+    let puts = Puts {
+        gateway: requests.gateway.clone(),
+        operations: operations.clone(),
+        host: requests.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()),
+        bucket: bucket.name.clone(),
+        caller: Signed(request.credentials.take().map(|credentials| credentials.access_key)),
+        peer: request.extensions.get::<Peer>().copied(),
+        memory_owner: request.extensions.get().cloned().unwrap_or_else(MemoryOwner::own),
+    };
+    let lines = puts.run(entries).await;
+    let mut response = S3Response::new(body(result(&bucket.name, &lines), memory_permits));
+    response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// What became of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Line {
+    key: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum Outcome {
+    /// It is stored and survives a crash.
+    Stored {
+        size: u64,
+        etag: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        version_id: Option<String>,
+    },
+    Failed {
+        code: String,
+        message: String,
+    },
+}
+
+impl Outcome {
+    fn failed((code, message): (String, String)) -> Self {
+        Self::Failed { code, message }
+    }
+}
+
+/// The puts of a request.
+struct Puts {
+    gateway: Arc<Gateway>,
+    operations: OperationsService,
+    /// The host of the puts, if buckets have hosts of their own.
+    host: Option<HeaderValue>,
+    bucket: String,
+    caller: Signed,
+    peer: Option<Peer>,
+    memory_owner: MemoryOwner,
+}
+
+impl Puts {
+    /// Carries out all puts. The lines are in the order of the entries.
+    async fn run(&self, entries: Vec<Entry>) -> Vec<Line> {
+        let mut lines: Vec<Option<Line>> = vec![None; entries.len()];
+        let mut running = JoinSet::new();
+        let mut entries = entries.into_iter().enumerate();
+        loop {
+            let batch: Vec<(usize, Entry)> = entries.by_ref().take(HASHED_AT_ONCE).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let md5s = md5s(&batch);
+            for ((index, entry), md5) in batch.into_iter().zip(md5s) {
+                let permits = self.wait_for_memory(&entry, &mut running, &mut lines).await;
+                running.spawn(self.put(index, entry, md5, permits));
+            }
+        }
+        while let Some(ended) = running.join_next().await {
+            record(&mut lines, ended);
+        }
+        lines.into_iter().map(|line| line.expect("every put has ended")).collect()
+    }
+
+    /// Memory for another put. One may run without: like any other put, it needs only its
+    /// connection's memory.
+    async fn wait_for_memory(
+        &self,
+        entry: &Entry,
+        running: &mut JoinSet<(usize, Line)>,
+        lines: &mut [Option<Line>],
+    ) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if running.len() < AT_ONCE
+                && let Some(permits) = permits(&self.gateway.bulk_kib, entry.content.len() as u64)
+            {
+                return Some(permits);
+            }
+            record(lines, running.join_next().await?);
+        }
+    }
+
+    /// Puts an object. A panic fails only this put.
+    fn put(
+        &self,
+        index: usize,
+        entry: Entry,
+        md5: Option<KnownMd5>,
+        permits: Option<OwnedSemaphorePermit>,
+    ) -> impl Future<Output = (usize, Line)> + use<> {
+        let (gateway, operations, caller) = (self.gateway.clone(), self.operations.clone(), self.caller.clone());
+        let (key, size, request) = (entry.key.clone(), entry.content.len() as u64, self.request(entry, md5));
+        async move {
+            let outcome = async {
+                let (first_error, request) = request?;
+                let response = operations.call_as(caller, request).await?;
+                Ok(outcome(size, &first_error, &response))
+            };
+            let outcome = AssertUnwindSafe(outcome).catch_unwind().await.unwrap_or_else(|panic| {
+                gateway.panicked("a put of a bulk put", &*panic);
+                Err(internal())
+            });
+            drop(permits);
+            let outcome = outcome.unwrap_or_else(|error| Outcome::failed(code_and_message(&error)));
+            (index, Line { key, outcome })
+        }
+    }
+
+    /// The request of a put, as the operations expect it.
+    fn request(&self, entry: Entry, md5: Option<KnownMd5>) -> S3Result<(FirstError, Request<Body>)> {
+        let path = format!("/{}/{}", self.bucket, url_encoding::encode(&entry.key));
+        let (mut headers, mut extensions, first_error) = (entry.headers, Extensions::new(), FirstError::default());
+        headers.insert(header::CONTENT_LENGTH, entry.content.len().into());
+        headers.extend(self.host.clone().map(|host| (header::HOST, host)));
+        normalize_headers(&mut headers, &mut extensions);
+        extensions.insert(first_error.clone());
+        extensions.insert(self.memory_owner.clone());
+        self.peer.map(|peer| extensions.insert(peer));
+        md5.map(|md5| extensions.insert(md5));
+        let mut request = Request::new(Body::from(entry.content));
+        *request.method_mut() = Method::PUT;
+        *request.uri_mut() = path.parse::<Uri>().map_err(|_| internal())?;
+        *request.headers_mut() = headers;
+        *request.extensions_mut() = extensions;
+        Ok((first_error, request))
+    }
+}
+
+/// The MD5s of small contents.
+fn md5s(batch: &[(usize, Entry)]) -> Vec<Option<KnownMd5>> {
+    let is_hashed = |entry: &Entry| entry.content.len() <= HASHED_BYTES_MAX;
+    let contents: Vec<[&Bytes; 1]> = batch.iter().filter(|(_, entry)| is_hashed(entry)).map(|(_, entry)| [&entry.content]).collect();
+    let mut md5s = vec![Md5::new(); contents.len()];
+    let mut updates: Vec<_> = md5s.iter_mut().zip(&contents).map(|(md5, pieces)| Update { md5, pieces }).collect();
+    update_all(&mut updates);
+    let mut md5s = md5s.into_iter().map(|md5| KnownMd5(md5.finish()));
+    batch.iter().map(|(_, entry)| is_hashed(entry).then(|| md5s.next()).flatten()).collect()
+}
+
+/// Memory for a put whose content has this many bytes; `None` if it must wait.
+fn permits(memory: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    let kib = PUT_KIB + bytes.div_ceil(1 << 10).min(PUT_CONTENT_KIB_MAX);
+    memory.clone().try_acquire_many_owned(kib as u32).ok()
+}
+
+fn record(lines: &mut [Option<Line>], ended: Result<(usize, Line), tokio::task::JoinError>) {
+    // Puts catch their panics, and nothing aborts them while the request goes on.
+    let (index, line) = ended.expect("a put ends");
+    lines[index] = Some(line);
+}
+
+/// What the response to a put says.
+fn outcome(size: u64, first_error: &FirstError, response: &Response<Body>) -> Outcome {
+    if response.status() == StatusCode::OK {
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let etag = text("etag").unwrap_or_default().trim_matches('"').to_owned();
+        return Outcome::Stored { size, etag, version_id: text("x-amz-version-id") };
+    }
+    // The framework keeps only the code and the message of an error that it didn't find itself.
+    Outcome::failed(first_error.take().map_or_else(|| framework_error(response), |error| code_and_message(&error)))
+}
+
+/// The result, in JSON.
+fn result(bucket: &str, lines: &[Line]) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Totals<'a> {
+        bucket: &'a str,
+        stored: usize,
+        failed: usize,
+    }
+    let failed = lines.iter().filter(|line| matches!(line.outcome, Outcome::Failed { .. })).count();
+    let totals = Totals { bucket, stored: lines.len() - failed, failed };
+    // One line for each object, which both people and line-oriented tools can read.
+    let mut json = serde_json::to_vec(&totals).expect("texts are JSON");
+    json.pop();
+    json.extend_from_slice(b",\"objects\":[");
+    for (index, line) in lines.iter().enumerate() {
+        json.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
+        serde_json::to_writer(&mut json, line).expect("texts are JSON");
+    }
+    json.extend_from_slice(b"\n]}\n");
+    json
+}
+
+/// The result as a body that takes the request's memory until the client has read it.
+fn body(result: Vec<u8>, memory_permits: OwnedSemaphorePermit) -> Body {
+    let frame = stream::once(async move {
+        let _memory_permits = memory_permits;
+        Ok::<_, StdError>(Frame::data(Bytes::from(result)))
+    });
+    Body::http_body_unsync(StreamBody::new(Box::pin(frame)))
+}
