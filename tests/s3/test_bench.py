@@ -47,6 +47,28 @@ def test_every_object_that_it_counts_is_there(own):
         assert len(sizes) == 50 + operations["ingest"]["done"] and set(sizes) == {0, 20_000}
 
 
+def test_bulk_puts_count_objects(own):
+    with own:
+        ran = bench(own, "--bulk", "70", "--operations", "5", "--size", "cutout=1", "--size", "object-only=1", "--prefix", "e/", "--json")
+        assert ran.returncode == 0, ran.stderr
+        ingest = only_run(ran)["operations"]["ingest"]
+        sizes = count(connect(own.server, own.account), "e/")
+        assert (ingest["done"], ingest["failed"], ingest["bytes"]) == (350, 0, sum(sizes)) and len(sizes) == 350
+        # Each object is where a put of its own would put it, and has the content that reads expect.
+        sized = ("--size", "cutout=1", "--size", "object-only=1", "--prefix", "e/")
+        ran = bench(own, "--workload", "access", "--prepared", "--objects", "350", "--operations", "700", *sized, "--json")
+        assert ran.returncode == 0 and only_run(ran)["operations"]["access"]["done"] == 700, ran.stderr
+        # Objects that a load needs are put in bulk too, and no more than those.
+        ran = bench(own, "--bulk", "70", "--prepare-only", "--objects", "100", "--prefix", "f/")
+        assert ran.returncode == 0 and len(count(connect(own.server, own.account), "f/")) == 100, ran.stderr
+        # Each object that is refused counts.
+        ran = bench(own, "--bulk", "70", "--operations", "2", "--storage-class", "WARM", "--prefix", "g/", "--json")
+        ingest = only_run(ran)["operations"]["ingest"]
+        assert ran.returncode == 1 and (ingest["done"], ingest["errors"]) == (0, {"InvalidStorageClass": 140})
+        assert bench(own, "--bulk", "1000", "--size", "20 kB").returncode == 2
+        assert bench(own, "--bulk", "70", "--operations", "1", "--files", str(own.archive / "floor")).returncode == 0
+
+
 def test_archived_objects_are_read_and_a_damaged_server_is_noticed(own):
     with own:
         assert bench(own, "--prepare-only", "--prefix", "c/", "--objects", "40").returncode == 0

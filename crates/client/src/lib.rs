@@ -12,9 +12,11 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod bulk_put;
 mod connection;
 mod server;
 
 pub use address::Address;
+pub use bulk_put::{ARCHIVE_BYTES_MAX, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, read_bulk_put};
 pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
 pub use server::{Server, ServerError, ServerOptions, region};

@@ -85,6 +85,7 @@ fn main() {
                 continue;
             }
             let load = Load {
+                bulk: 1,
                 mix: operation.name().parse().expect("an operation is a mix"),
                 clients: 16,
                 pace: Pace::Closed,

@@ -32,10 +32,12 @@ impl Default for Figures {
 }
 
 impl Figures {
-    pub(crate) fn succeeded(&mut self, took: Duration, bytes: u64) {
-        self.done += 1;
+    /// Operations that took this long succeeded, with so many bytes in all.
+    pub(crate) fn succeeded(&mut self, took: Duration, operations: u64, bytes: u64) {
+        self.done += operations;
         self.bytes += bytes;
-        self.times.saturating_record(u64::try_from(took.as_micros()).unwrap_or(LONGEST_US).max(1));
+        let took = u64::try_from(took.as_micros()).unwrap_or(LONGEST_US).max(1);
+        self.times.saturating_record_n(took, operations);
     }
 
     pub(crate) fn failed(&mut self, kind: String) {
@@ -129,12 +131,12 @@ mod tests {
     fn times_have_three_digits_and_sums_are_of_both() {
         let mut figures = Figures::default();
         assert_eq!((figures.time(0.5), figures.mean()), (Duration::ZERO, Duration::ZERO));
-        (1..=1000).for_each(|millis| figures.succeeded(Duration::from_millis(millis), 10));
+        (1..=1000).for_each(|millis| figures.succeeded(Duration::from_millis(millis), 1, 10));
         figures.failed("503 SlowDown".to_owned());
         let mut all = Figures::default();
         all.failed("503 SlowDown".to_owned());
         all.failed("timeout".to_owned());
-        all.succeeded(Duration::from_secs(9_000), 5);
+        all.succeeded(Duration::from_secs(9_000), 1, 5);
         all.add(&figures);
         assert_eq!((all.done, all.bytes, all.failures(), all.errors["503 SlowDown"]), (1001, 10_005, 3, 2));
         for (share, millis) in [(0.5, 500.0), (0.9, 900.0), (0.99, 990.0)] {

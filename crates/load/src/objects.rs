@@ -155,7 +155,10 @@ pub struct Objects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Task {
     pub(crate) operation: Operation,
+    /// The content of the object, or of the first one of a bulk put.
     pub(crate) content: Content,
+    /// Objects of a bulk put, with consecutive numbers; otherwise 1.
+    pub(crate) objects: u64,
 }
 
 impl Objects {
@@ -188,11 +191,12 @@ impl Objects {
         Content { number, revision: 0, bytes: self.sizes.of(number) }
     }
 
-    /// The next operation of a client. `None` if no object is left for it.
-    pub(crate) fn next(&self, mix: &Mix, random: &mut Random) -> Option<Task> {
+    /// The next operation of a client, which puts `bulk` new objects at once. `None` if no object
+    /// is left for it.
+    pub(crate) fn next(&self, mix: &Mix, bulk: u64, random: &mut Random) -> Option<Task> {
         let operation = mix.draw(random);
         let content = match operation {
-            Operation::Ingest => self.first(self.next.fetch_add(1, Ordering::Relaxed)),
+            Operation::Ingest => self.first(self.next.fetch_add(bulk, Ordering::Relaxed)),
             Operation::Access | Operation::Update => {
                 let margin = if mix.has(Operation::Delete) { self.margin } else { 0 };
                 let gone = self.deleted.load(Ordering::Relaxed) + margin;
@@ -206,7 +210,8 @@ impl Objects {
                 (number < self.prepared).then(|| self.first(number))?
             }
         };
-        Some(Task { operation, content })
+        let objects = if operation == Operation::Ingest { bulk } else { 1 };
+        Some(Task { operation, content, objects })
     }
 }
 
@@ -266,7 +271,7 @@ mod tests {
         let mix: Mix = "update".parse().expect("a mix");
         let mut random = Random::new(2);
         for _ in 0..1_000 {
-            let task = objects.next(&mix, &mut random).expect("an object");
+            let task = objects.next(&mix, 1, &mut random).expect("an object");
             assert_eq!(task.content.bytes, objects.first(task.content.number).bytes);
             assert!(task.content.revision > 0);
         }
@@ -280,8 +285,9 @@ mod tests {
         let objects = Objects::new(String::new(), sizes, 100, 1);
         let [ingest, delete, both] = ["ingest", "delete", "access,delete"].map(|mix| mix.parse::<Mix>().expect("a mix"));
         let mut random = Random::new(3);
-        let mut numbers =
-            |mix, count| -> Vec<u64> { (0..count).map_while(|_| objects.next(mix, &mut random)).map(|task| task.content.number).collect() };
+        let mut numbers = |mix, count| -> Vec<u64> {
+            (0..count).map_while(|_| objects.next(mix, 1, &mut random)).map(|task| task.content.number).collect()
+        };
         assert_eq!(numbers(&ingest, 3), [100, 101, 102]);
         assert_eq!(numbers(&delete, 60), (0..60).collect::<Vec<_>>());
         let mut gone = 60;

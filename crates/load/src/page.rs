@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_page_has_rows_and_figures_and_no_name_becomes_markup() {
         let mut run = Run { seconds: 2.0, ..Run::default() };
-        run.operations[0].succeeded(Duration::from_millis(5), 1_000);
+        run.operations[0].succeeded(Duration::from_millis(5), 1, 1_000);
         run.operations[0].failed("<b>".to_owned());
         let window = |at_s: f64| Window { at_s, seconds: 1.0, ..Window::default() };
         run.windows = vec![window(0.0), window(1.0), window(2.0)];

@@ -16,7 +16,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::figures::Window;
 use crate::objects::{Mix, Objects, Operation, Random, Task};
 use crate::process::Process;
-use crate::target::{Client, Place, Target, TargetError};
+use crate::target::{Client, Done, Place, Target, TargetError};
 use crate::{Figures, Usage};
 
 /// The slowest rate that an operation may have, besides [`Load::patience`]: bytes a second.
@@ -39,7 +39,7 @@ pub enum Pace {
 pub enum Length {
     /// As long as this.
     Time(Duration),
-    /// This many operations.
+    /// This many operations, of which a bulk put is one.
     Operations(u64),
     /// Until it is stopped.
     UntilStopped,
@@ -50,6 +50,9 @@ pub enum Length {
 pub struct Load {
     /// What clients do.
     pub mix: Mix,
+    /// Objects that a client puts with one request; more than 1 makes it a bulk put, which only
+    /// Fulgurite's servers have.
+    pub bulk: u64,
     /// Requests that can be open at once.
     pub clients: usize,
     /// When requests come.
@@ -101,9 +104,18 @@ impl Progress for () {}
 
 impl Load {
     /// Carries out an operation, for as long as the load has patience.
-    async fn perform(&self, client: &mut Client, task: &Task, objects: &Objects) -> Result<u64, String> {
-        let patience = self.patience + Duration::from_micros(task.content.bytes / (SLOWEST_BYTES_S / 1_000_000));
+    async fn perform(&self, client: &mut Client, task: &Task, objects: &Objects) -> Result<Done, String> {
+        let bytes = task.content.bytes * task.objects;
+        let patience = self.patience + Duration::from_micros(bytes / (SLOWEST_BYTES_S / 1_000_000));
         timeout(patience, client.perform(task, objects)).await.unwrap_or_else(|_| Err("timeout".to_owned()))
+    }
+}
+
+impl Load {
+    /// Puts objects that the load needs: all of them, or it fails.
+    async fn prepare(&self, client: &mut Client, task: &Task, objects: &Objects) -> Result<(), String> {
+        let done = self.perform(client, task, objects).await?;
+        done.failures.into_iter().next().map_or(Ok(()), Err)
     }
 }
 
@@ -152,13 +164,14 @@ impl Target {
             alone(async {
                 let mut client = self.client();
                 loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let number = next.fetch_add(load.bulk, Ordering::Relaxed);
                     if number >= count || stop.load(Ordering::Relaxed) {
                         return Ok(());
                     }
-                    let task = Task { operation: Operation::Ingest, content: objects.first(number) };
+                    let content = objects.first(number);
+                    let task = Task { operation: Operation::Ingest, content, objects: load.bulk.min(count - number) };
                     let mut tries = 1;
-                    while let Err(why) = load.perform(&mut client, &task, objects).await {
+                    while let Err(why) = load.prepare(&mut client, &task, objects).await {
                         if tries == 3 {
                             next.store(count, Ordering::Relaxed);
                             return Err(TargetError::Prepare { target: self.name.clone(), number, of: count, why });
@@ -167,7 +180,7 @@ impl Target {
                         client = self.client();
                         tokio::time::sleep(AFTER_FAILURE).await;
                     }
-                    let _ = send.send(());
+                    let _ = send.send(task.objects);
                 }
             })
         };
@@ -175,8 +188,8 @@ impl Target {
             let threads: Vec<_> = (0..load.clients.min(16)).map(|_| scope.spawn(put)).collect();
             let mut done = 0;
             while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                if receive.recv_timeout(Duration::from_millis(100)).is_ok() {
-                    done += 1 + receive.try_iter().count() as u64;
+                if let Ok(objects) = receive.recv_timeout(Duration::from_millis(100)) {
+                    done += objects + receive.try_iter().sum::<u64>();
                     progress.prepared(done, count);
                 }
             }
@@ -351,25 +364,31 @@ async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCe
         } else if !shared.goes_on(begin) {
             return;
         }
-        let Some(task) = objects.next(&load.mix, &mut random) else {
+        let Some(task) = objects.next(&load.mix, load.bulk, &mut random) else {
             shared.ran_out.store(true, Ordering::Relaxed);
             return;
         };
         let outcome = load.perform(&mut client, &task, objects).await;
-        let is_failed = outcome.is_err();
+        let is_broken = outcome.is_err();
+        let is_failed = outcome.as_ref().map_or(true, |done| !done.failures.is_empty());
         let now = Instant::now();
         {
             let mut recorder = recorder.borrow_mut();
             recorder.turn_to(Some(shared.window_at(now)));
             let figures = &mut recorder.operations[task.operation.index()];
             match outcome {
-                Ok(bytes) => figures.succeeded(now.duration_since(begin), bytes),
+                Ok(done) => {
+                    figures.succeeded(now.duration_since(begin), done.objects, done.bytes);
+                    done.failures.into_iter().for_each(|kind| figures.failed(kind));
+                }
                 Err(kind) => figures.failed(kind),
             }
         }
-        if is_failed {
+        if is_broken {
             // A connection whose answer was cut off is of no use.
             client = shared.target.client();
+        }
+        if is_failed {
             tokio::time::sleep(AFTER_FAILURE).await;
         }
     }

@@ -92,14 +92,42 @@ pub(crate) enum Client {
     Files(Files),
 }
 
+/// What an operation did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Objects that it put, read or deleted.
+    pub(crate) objects: u64,
+    /// Bytes of their content.
+    pub(crate) bytes: u64,
+    /// Of a bulk put: the kinds of failure of the other objects.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Done {
+    pub(crate) fn one(bytes: u64) -> Self {
+        Self { objects: 1, bytes, failures: Vec::new() }
+    }
+}
+
 impl Client {
-    /// Carries out an operation. Returns the bytes of content that it carried, or the kind of its
-    /// failure.
-    pub(crate) async fn perform(&mut self, task: &Task, objects: &Objects) -> Result<u64, String> {
-        let key = objects.key(task.content.number);
+    /// Carries out an operation. Returns what it did, or the kind of its failure.
+    pub(crate) async fn perform(&mut self, task: &Task, objects: &Objects) -> Result<Done, String> {
         match self {
-            Self::Connection(connection) => connection.perform(task, &key, objects.storage_class()).await,
-            Self::Files(files) => files.perform(task, &key).map_err(|error| error.to_string()),
+            Self::Connection(connection) if task.objects > 1 => connection.bulk_put(task, objects).await,
+            Self::Connection(connection) => {
+                let key = objects.key(task.content.number);
+                connection.perform(task, &key, objects.storage_class()).await.map(Done::one)
+            }
+            Self::Files(files) => {
+                let mut done = Done::default();
+                for number in task.content.number..task.content.number + task.objects {
+                    let content = if task.objects > 1 { objects.first(number) } else { task.content };
+                    let one = Task { operation: task.operation, content, objects: 1 };
+                    done.bytes += files.perform(&one, &objects.key(number)).map_err(|error| error.to_string())?;
+                    done.objects += 1;
+                }
+                Ok(done)
+            }
         }
     }
 }

@@ -118,6 +118,7 @@ fn target(endpoint: &str) -> Target {
 fn load(mix: &str, length: Length) -> Load {
     Load {
         mix: mix.parse().expect("a mix"),
+        bulk: 1,
         clients: 8,
         pace: Pace::Closed,
         length,

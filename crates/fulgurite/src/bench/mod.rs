@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
-use fulgurite_client::{Server, ServerOptions, region};
+use fulgurite_client::{ARCHIVE_BYTES_MAX, ENTRY_BYTES_MAX, Server, ServerOptions, region};
 use fulgurite_load::{Length, Load, Mix, Objects, Pace, Place, Progress, Run, Sizes, Target, Window, play, rows, table};
 use fulgurite_settings::Dimension;
 
@@ -51,6 +51,10 @@ pub(crate) struct Bench {
     /// objects have several sizes; the option may be repeated
     #[arg(long = "size", default_value = "small", value_name = "SIZE[=SHARE]")]
     sizes: Vec<String>,
+    /// New objects that a client puts with one request, a bulk put; only Fulgurite's servers have
+    /// them
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    bulk: u64,
     /// Clients. Each has one connection and at most one open request
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
@@ -143,6 +147,9 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
         return Err(Misuse("--until-stopped: expected one target".to_owned()).into());
     }
     let sizes = sizes(&asked.sizes)?;
+    if asked.bulk > 1 && sizes.largest().saturating_add(ENTRY_BYTES_MAX as u64).saturating_mul(asked.bulk) > ARCHIVE_BYTES_MAX as u64 {
+        return Err(Misuse("--bulk: expected objects that fit into a request of 16 MiB together".to_owned()).into());
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     signals::on_stop(None, move || stopped.store(true, Ordering::Relaxed))?;
@@ -248,6 +255,7 @@ fn load(asked: &Bench) -> Result<Load> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(Load {
         mix,
+        bulk: asked.bulk,
         clients: asked.clients as usize,
         pace,
         length,
