@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import os
 import tarfile
 import zlib
 from pathlib import Path
@@ -36,6 +35,21 @@ def test_a_night_of_alerts_in_an_archive(bucket: Bucket, tmp_path):
     assert bucket.contents() == cutouts(*made)
     again = bucket.ingest("folder", str(tmp_path / "night.tar.gz"))
     assert again.status == 0 and again.answer["stored"] == 0 and again.answer["already_stored"] == 120
+    assert bucket.contents() == cutouts(*made)
+
+
+def test_small_objects_are_put_together(bucket: Bucket, tmp_path):
+    def requests(method: str) -> int:
+        figures = bucket.server.get("/-/metrics")[1].splitlines()
+        return sum(int(line.split()[1]) for line in figures if line.startswith(f'fulgurite_requests_total{{method="{method}"'))
+
+    made = [alerts.ztf(number) for number in range(400)]
+    written(tmp_path / "many.avro", alerts.container("ztf", *made))
+    before = requests("POST"), requests("PUT")
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 0 and ended.answer["stored"] == 1_200, ended
+    bulk_puts, puts = requests("POST") - before[0], requests("PUT") - before[1]
+    assert 5 <= bulk_puts <= 60 and puts <= 60, (bulk_puts, puts)
     assert bucket.contents() == cutouts(*made)
 
 

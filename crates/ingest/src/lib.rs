@@ -1,8 +1,8 @@
 //! Puts alerts from Kafka, and files from folders, into a bucket.
 //!
 //! ```text
-//! kafka ---.              alert: packet -> objects            sink: one put each, compared
-//!           >-- pipeline --> avro, pattern, registry --------->  with what is there
+//! kafka ---.              alert: packet -> objects            sink: one put each, or small ones in
+//!           >-- pipeline --> avro, pattern, registry --------->  batches; compared with what is there
 //! folder --'                   '-- unreadable -> dead letter
 //! ```
 //!
@@ -14,6 +14,7 @@
 
 mod alert;
 pub mod avro;
+mod batches;
 mod folder;
 #[cfg(feature = "kafka")]
 mod kafka;

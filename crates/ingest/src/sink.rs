@@ -1,7 +1,8 @@
 //! Puts objects into the bucket, each once.
 //!
 //! A put carries `If-None-Match: *`, so it never replaces an object. If there is one already, its
-//! content is compared: the same content means that an earlier delivery stored it.
+//! content is compared: the same content means that an earlier delivery stored it. At Fulgurite's
+//! servers, small objects are put in [`batches`](crate::batches).
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use fulgurite_client::{CLOSED, Failure, Refusal, Server, failure_of, next_frame, read_refusal};
 use fulgurite_digest::Md5;
 use hex_simd::AsciiCase;
-use http::header::{CONTENT_LENGTH, ETAG};
+use http::header::{CONTENT_LENGTH, ETAG, SERVER};
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -21,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::alert::Object;
+use crate::batches::Batches;
 use crate::pipeline::Events;
 
 /// Timeout of a request.
@@ -32,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How often to look whether it was stopped.
 const GLANCE: Duration = Duration::from_millis(250);
 /// Timeout of a put with its comparison, whose bodies may stall.
-const PUT: Duration = Duration::from_secs(1000);
+pub(crate) const PUT: Duration = Duration::from_secs(1000);
 /// Pause before the second attempt; it doubles with each.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Maximum pause.
@@ -66,7 +68,8 @@ pub enum SinkError {
 
 /// The bucket.
 pub struct Sink {
-    server: Server,
+    pub(crate) server: Server,
+    pub(crate) batches: Batches,
     connections: Semaphore,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     events: Arc<dyn Events>,
@@ -83,7 +86,14 @@ impl Sink {
     /// A bucket at a server, reached over at most this number of connections.
     #[must_use]
     pub fn new(server: Server, connections: usize, events: Arc<dyn Events>) -> Self {
-        Self { server, connections: Semaphore::new(connections), idle: Mutex::default(), events, stopped_at: OnceLock::new() }
+        Self {
+            server,
+            batches: Batches::default(),
+            connections: Semaphore::new(connections),
+            idle: Mutex::default(),
+            events,
+            stopped_at: OnceLock::new(),
+        }
     }
 
     /// The bucket's name.
@@ -104,14 +114,18 @@ impl Sink {
         }
     }
 
-    /// Checks that the bucket exists.
+    /// Checks that the bucket exists, and whether small objects can be put together.
     ///
     /// # Errors
     /// Why it can't be used.
     pub async fn check(&self) -> Result<(), String> {
         let path = format!("/{}", self.server.bucket());
         match self.exchange(&Method::HEAD, &path, &[], Bytes::new()).await {
-            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) if response.status().is_success() => {
+                let server = response.headers().get(SERVER).and_then(|value| value.to_str().ok());
+                self.find_bulk_puts(server).await;
+                Ok(())
+            }
             Ok(response) => Err(match response.status() {
                 StatusCode::NOT_FOUND => format!("there is no bucket `{}`", self.server.bucket()),
                 StatusCode::FORBIDDEN => format!("access to the bucket `{}` is denied", self.server.bucket()),
@@ -125,7 +139,10 @@ impl Sink {
     ///
     /// # Errors
     /// [`SinkError`] if trying again wouldn't help, or the command was stopped.
-    pub async fn store(&self, object: &Object) -> Result<Stored, SinkError> {
+    pub async fn store(self: &Arc<Self>, object: &Object) -> Result<Stored, SinkError> {
+        if self.store_in_batch(object).await {
+            return Ok(Stored::Now);
+        }
         let mut attempt = 0;
         loop {
             let put = timeout(PUT, self.put(object)).await.unwrap_or_else(|_| Err(Trouble::Transient("no response".to_owned())));
@@ -230,13 +247,19 @@ impl Sink {
         }
     }
 
-    async fn exchange(&self, method: &Method, path: &str, headers: &[(&str, &str)], content: Bytes) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        content: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
         let silent = || "no response".to_owned();
         let _permit = tokio::select! {
             permit = self.connections.acquire() => permit.map_err(|error| error.to_string())?,
             () = self.given_up() => return Err(silent()),
         };
-        let length = (*method == Method::PUT).then_some(content.len() as u64);
+        let length = matches!(*method, Method::PUT | Method::POST).then_some(content.len() as u64);
         let request = self.server.request(method, path, headers, length, Full::new(content)).await?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let exchange = async {
