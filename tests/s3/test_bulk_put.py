@@ -156,7 +156,7 @@ def test_a_repeated_request_replaces_nothing_if_told_so(server, s3, versioned):
 
 
 def test_odd_keys_are_stored_as_they_are(server, s3, bucket):
-    keys = [key for key in dict.fromkeys([*ODD, "ü" * 300, "x/../../../outside", "./dot"]) if "\n" not in key]
+    keys = list(dict.fromkeys([*ODD, "ü" * 300, "x/../../../outside", "./dot", "new\nline"]))
     objects = {key: key.encode() for key in keys}
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -200,6 +200,65 @@ def test_each_object_asks_for_its_own_right(server, s3, alt, bucket):
     tagged = archive({"public/c": b"c"}, {"public/c": {"x-amz-tagging": "a=b"}})
     assert codes(store(server, bucket, tagged, server.alt)) == {"public/c": "AccessDenied"}, "tags need a right of their own"
     assert content(s3, bucket) == {"public/a": b"a", "public/b": b"c"}
+
+
+def test_policies_see_the_client_of_the_request(server, s3, alt, bucket):
+    second = {"CanonicalUser": alt.list_buckets()["Owner"]["ID"]}
+
+    def allow(condition: dict) -> None:
+        one = {"Effect": "Allow", "Principal": second, "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*", "Condition": condition}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [one]}))
+
+    body = archive({"a": b"a"})
+    for name, value, condition in (
+        ("User-Agent", "good/1", {"StringLike": {"aws:UserAgent": "good/*"}}),
+        ("Referer", "https://example.org/", {"StringLike": {"aws:Referer": "https://example.org/*"}}),
+        ("X-Amz-Content-SHA256", hashlib.sha256(body).hexdigest(), {"StringLike": {"s3:x-amz-content-sha256": hashlib.sha256(body).hexdigest()[:9] + "*"}}),
+    ):
+        allow(condition)
+        assert codes(store(server, bucket, body, server.alt, **{name: value})) == {"a": None}, name
+        if name != "X-Amz-Content-SHA256":
+            assert codes(store(server, bucket, body, server.alt, **{name: "bad"})) == {"a": "AccessDenied"}, name
+    assert codes(store(server, bucket, archive({"b": b"b"}), server.alt)) == {"b": "AccessDenied"}
+
+
+def test_headers_that_can_not_hold_for_all_objects_are_refused(server, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"first")
+    body = archive({"a": b"second"})
+    for name in ("If-Match", "x-amz-grant-read", "x-amz-copy-source", "x-amz-write-offset-bytes", "x-amz-website-redirect-location"):
+        status, code, message = refusal(server, bucket, body, **{name: "x"})
+        assert (status, code) == (400, "InvalidRequest") and name.lower() in message
+    assert content(s3, bucket) == {"a": b"first"}
+
+
+def test_a_long_prefix_takes_little_memory(own):
+    with own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="survey")
+        body = archive({str(number): b"" for number in range(4_000)})
+        assert refusal(own.server, "survey", body, query="store&prefix=" + "p" * 1_025)[:2] == (400, "KeyTooLongError")
+        before = peak_kib(own)
+        result = store(own.server, "survey", body, query="store&prefix=" + "p" * 1_020)
+        assert result["stored"] == 4_000 and result["objects"][7]["key"] == "p" * 1_020 + "7"
+        result = store(own.server, "survey", body, query="store&prefix=" + "p" * 1_024)
+        assert result["failed"] == 4_000 and {line["code"] for line in result["objects"]} == {"KeyTooLongError"}
+        assert peak_kib(own) - before < 100_000
+        assert s3.get_object(Bucket="survey", Key="p" * 1_020 + "3999")["Body"].read() == b""
+
+
+def peak_kib(own: Own) -> int:
+    with open(f"/proc/{own.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+def test_an_archive_that_never_fits_into_memory_is_refused_for_good(own):
+    # The least that a server needs: the settings of the archive, and the server itself.
+    (own.archive / "service.toml").write_text("memory_mib = 900\n")
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="survey")
+        status, code, message = refusal(own.server, "survey", archive({"a": bytes(15_000_000)}))
+        assert (status, code) == (400, "MaxMessageLengthExceeded") and "memory_mib" in message
+        assert store(own.server, "survey", archive({"a": bytes(5_000_000)}))["stored"] == 1
 
 
 def test_a_bulk_put_has_to_be_signed_whatever_a_policy_allows(wire, server, s3, bucket):
@@ -277,10 +336,16 @@ def test_many_bulk_puts_at_once(server, s3, alt, bucket):
     assert connect_keys(s3) != connect_keys(alt)
 
 
-def test_what_is_acknowledged_survives_a_kill(tmp_path):
+@pytest.fixture
+def own(tmp_path) -> Own:
+    """A server of one's own, on an archive with one store, that is not started yet."""
     own = Own(tmp_path)
     made = subprocess.run([str(own.program), "init", str(own.archive), f"--store={own.archive / 'd1'}", "--set", "1+0"], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
+    return own
+
+
+def test_what_is_acknowledged_survives_a_kill(own):
     own.start()
     try:
         s3 = connect(own.server, own.account)

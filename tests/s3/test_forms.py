@@ -237,6 +237,16 @@ def test_who_signs_nothing_may_what_the_policy_of_the_bucket_says(s3, wire, buck
     assert s3.get_object(Bucket=bucket, Key="drop/object")["Body"].read() == b"body"
 
 
+def test_a_policy_of_the_bucket_sees_the_client_of_the_form(s3, wire, bucket):
+    allow = {"Effect": "Allow", "Principal": "*", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    for number, (name, condition) in enumerate((("User-Agent", "aws:UserAgent"), ("Referer", "aws:Referer"))):
+        deny = allow | {"Effect": "Deny", "Condition": {"StringLike": {condition: "*bad*"}}}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [allow, deny]}))
+        assert post_fields(wire, bucket, {"key": f"good{number}"}, b"body", **{name: "https://good.example"}).status == 204
+        assert post_fields(wire, bucket, {"key": f"bad{number}"}, b"body", **{name: "https://bad.example"}).code == "AccessDenied"
+    assert [found["Key"] for found in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["good0", "good1"]
+
+
 def test_a_policy_of_the_bucket_holds_for_the_key_in_the_form(s3, alt, wire, bucket):
     """The URL of a form names the bucket alone; the key stands in a field."""
     who = {"CanonicalUser": alt.list_buckets()["Owner"]["ID"]}

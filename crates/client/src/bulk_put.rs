@@ -42,8 +42,7 @@ impl BulkPut {
         Self { archive: Builder::new(Vec::with_capacity(bytes)), count: 0 }
     }
 
-    /// Appends an object. `headers` are those of its put, with names in lower case. A key with a
-    /// newline can't be stored by bulk put.
+    /// Appends an object. `headers` are those of its put, with names in lower case.
     pub fn push(&mut self, key: &str, headers: &[(&str, &str)], content: &[u8]) {
         // A name such as `a/` or `./a` would not be taken as it is.
         let is_plain = key.len() <= NAME_BYTES && key.bytes().all(|byte| byte.is_ascii_graphic()) && !key.starts_with("./");

@@ -115,8 +115,7 @@ impl Sink {
 
     /// Stores an object together with others. Returns false if it is to be put alone.
     pub(crate) async fn store_in_batch(self: &Arc<Self>, object: &Object) -> bool {
-        let fits = object.content.len() <= OBJECT_BYTES && !object.key.contains('\n');
-        if !fits || !self.batches.is_enabled.load(Ordering::Relaxed) {
+        if object.content.len() > OBJECT_BYTES || !self.batches.is_enabled.load(Ordering::Relaxed) {
             return false;
         }
         let (stored_tx, stored_rx) = oneshot::channel();

@@ -186,7 +186,7 @@ fn parse_headers<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> 
 /// overlap.
 pub fn bulk_put_archive(body: &[u8]) {
     let archive = bytes::Bytes::copy_from_slice(body);
-    let Ok(entries) = bulk_put::parse(&archive, "", &HeaderMap::new()) else { return };
+    let Ok(entries) = bulk_put::parse(&archive) else { return };
     let keys: std::collections::BTreeSet<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
     assert!(keys.len() == entries.len() && !keys.contains(""));
     let mut end = archive.as_ptr() as usize;

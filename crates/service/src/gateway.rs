@@ -40,6 +40,8 @@ pub(crate) struct Gateway {
     pub(crate) buffered_responses: MemoryPool,
     /// KiB that bulk gets and bulk puts may take.
     pub(crate) bulk_kib: Arc<Semaphore>,
+    /// All of it.
+    pub(crate) bulk_kib_max: usize,
 }
 
 impl fmt::Debug for Gateway {
@@ -67,6 +69,7 @@ impl Gateway {
             buffered_bodies: MemoryPool::new(budget.buffered_bodies),
             buffered_responses: MemoryPool::new(budget.buffered_responses),
             bulk_kib: Arc::new(Semaphore::new(budget.bulk_kib)),
+            bulk_kib_max: budget.bulk_kib,
             archive,
             state,
         })

@@ -3,11 +3,15 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, HeaderName, header};
 use s3s::{S3Result, s3_error};
 
 use crate::auth::policy::Origin;
 use crate::state::Account;
+
+/// Headers that say something of the caller or the connection, which policies may ask for. A put
+/// that is made from another request has those of that request.
+pub(crate) const CALLER_HEADERS: [HeaderName; 3] = [header::REFERER, header::USER_AGENT, HeaderName::from_static("x-amz-content-sha256")];
 
 /// The caller of a request.
 #[derive(Debug, Clone, Default)]

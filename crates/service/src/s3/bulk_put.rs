@@ -11,6 +11,7 @@
 //! because each waits for the disk, and one write to the disk serves many.
 
 mod entries;
+mod pax;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulgurite_digest::{Md5, Update, update_all};
 use futures_util::{FutureExt, stream};
-use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use s3s::{Body, S3Request, S3Response, S3Result, StdError};
+use s3s::{Body, S3Request, S3Response, S3Result, StdError, s3_error};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::auth::caller::{Peer, Signed};
+use crate::auth::caller::{CALLER_HEADERS, Peer, Signed};
 use crate::gateway::Gateway;
 use crate::http::query::parameter;
 use crate::http::url_encoding;
@@ -36,6 +37,7 @@ use crate::s3::bulk_request::{BulkKind, BulkRequests};
 use crate::s3::errors::answers::{code_and_message, framework_error};
 use crate::s3::errors::{FirstError, custom, internal};
 use crate::s3::framework::OperationsService;
+use crate::s3::new_object::KEY_BYTES_MAX;
 use crate::s3::normalize::normalize_headers;
 use crate::transfer::checksums::KnownMd5;
 
@@ -55,6 +57,17 @@ const PUT_KIB: u64 = 32;
 /// Maximum KiB of a put's content that is on its way to staging without memory of its own.
 const PUT_CONTENT_KIB_MAX: u64 = 64;
 
+/// Bytes of a piece of the result.
+const RESULT_PIECE_BYTES: usize = 64 << 10;
+/// Headers of the request that hold for each of its objects.
+const SHARED_HEADERS: [&str; 3] = ["if-none-match", "x-amz-acl", "x-amz-tagging"];
+/// Prefixes of further such headers.
+const SHARED_HEADER_PREFIXES: [&str; 4] = ["x-amz-meta-", "x-amz-object-lock-", "x-amz-server-side-encryption", "x-amz-storage-class"];
+/// Headers that change or forbid a put.
+const REFUSED_HEADERS: [&str; 3] = ["if-match", "x-amz-write-offset-bytes", "x-amz-website-redirect-location"];
+/// Prefixes of further such headers.
+const REFUSED_HEADER_PREFIXES: [&str; 2] = ["x-amz-copy-source", "x-amz-grant-"];
+
 pub(crate) const KIND: BulkKind = BulkKind { name: "bulk put", parameter: "store", body_kib: archive_kib, request_kib: REQUEST_KIB };
 
 /// KiB that an archive of `length` bytes takes: itself, and for each file, which has 512 bytes or
@@ -66,9 +79,13 @@ fn archive_kib(length: u64) -> u32 {
 /// Answers a bulk put.
 pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService, mut request: S3Request<Body>) -> Answer<Body> {
     let (_, bucket) = requests.admit(KIND, &request)?;
-    let (archive, memory_permits) = requests.receive(KIND, &mut request).await?;
+    let shared = shared_headers(&request.headers)?;
     let prefix = parameter(request.uri.query(), "prefix").unwrap_or_default();
-    let entries = tokio::task::block_in_place(|| parse(&Bytes::from(archive), &prefix, &request.headers)).map_err(|error| {
+    if prefix.len() > KEY_BYTES_MAX {
+        return Err(s3_error!(KeyTooLongError, "Your key is too long"));
+    }
+    let (archive, memory_permits) = requests.receive(KIND, &mut request).await?;
+    let entries = tokio::task::block_in_place(|| parse(&Bytes::from(archive))).map_err(|error| {
         let mut malformed = custom("MalformedTar", StatusCode::BAD_REQUEST, "");
         malformed.set_message(format!("{error} Nothing was stored."));
         malformed
@@ -78,19 +95,45 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
         operations: operations.clone(),
         host: requests.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()),
         bucket: bucket.name.clone(),
+        prefix,
+        shared,
         caller: Signed(request.credentials.take().map(|credentials| credentials.access_key)),
         peer: request.extensions.get::<Peer>().copied(),
         memory_owner: request.extensions.get().cloned().unwrap_or_else(MemoryOwner::own),
     };
     let lines = puts.run(entries).await;
-    let mut response = S3Response::new(body(result(&bucket.name, &lines), memory_permits));
+    let result = BulkPutResult { bucket: puts.bucket, prefix: puts.prefix, lines, next: None, _memory_permits: memory_permits };
+    let mut response = S3Response::new(body(result));
     response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
+}
+
+/// The headers of the request that hold for each of its puts.
+///
+/// # Errors
+/// An S3 error if one would change or forbid a put, and can't hold for all.
+fn shared_headers(request: &HeaderMap) -> S3Result<HeaderMap> {
+    let is_one_of =
+        |name: &str, names: &[&str], prefixes: &[&str]| names.contains(&name) || prefixes.iter().any(|start| name.starts_with(start));
+    let mut shared = HeaderMap::new();
+    for (name, value) in request {
+        if is_one_of(name.as_str(), &REFUSED_HEADERS, &REFUSED_HEADER_PREFIXES) {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The header {name} can't hold for all objects of a bulk put. State it in a record of the object's file."
+            ));
+        }
+        if CALLER_HEADERS.contains(name) || is_one_of(name.as_str(), &SHARED_HEADERS, &SHARED_HEADER_PREFIXES) {
+            shared.append(name.clone(), value.clone());
+        }
+    }
+    Ok(shared)
 }
 
 /// What became of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Line {
+    /// Its key, without the prefix until it is sent.
     key: String,
     #[serde(flatten)]
     outcome: Outcome,
@@ -125,6 +168,10 @@ struct Puts {
     /// The host of the puts, if buckets have hosts of their own.
     host: Option<HeaderValue>,
     bucket: String,
+    /// What all keys begin with.
+    prefix: String,
+    /// Headers of all puts that have none of their own.
+    shared: HeaderMap,
     caller: Signed,
     peer: Option<Peer>,
     memory_owner: MemoryOwner,
@@ -199,8 +246,9 @@ impl Puts {
 
     /// The request of a put, as the operations expect it.
     fn request(&self, entry: Entry, md5: Option<KnownMd5>) -> S3Result<(FirstError, Request<Body>)> {
-        let path = format!("/{}/{}", self.bucket, url_encoding::encode(&entry.key));
-        let (mut headers, mut extensions, first_error) = (entry.headers, Extensions::new(), FirstError::default());
+        let path = format!("/{}/{}{}", self.bucket, url_encoding::encode(&self.prefix), url_encoding::encode(&entry.key));
+        let (mut headers, mut extensions, first_error) = (self.shared.clone(), Extensions::new(), FirstError::default());
+        headers.extend(entry.headers);
         headers.insert(header::CONTENT_LENGTH, entry.content.len().into());
         headers.extend(self.host.clone().map(|host| (header::HOST, host)));
         normalize_headers(&mut headers, &mut extensions);
@@ -251,33 +299,61 @@ fn outcome(size: u64, first_error: &FirstError, response: &Response<Body>) -> Ou
     Outcome::failed(first_error.take().map_or_else(|| framework_error(response), |error| code_and_message(&error)))
 }
 
-/// The result, in JSON.
-fn result(bucket: &str, lines: &[Line]) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Totals<'a> {
-        bucket: &'a str,
-        stored: usize,
-        failed: usize,
-    }
-    let failed = lines.iter().filter(|line| matches!(line.outcome, Outcome::Failed { .. })).count();
-    let totals = Totals { bucket, stored: lines.len() - failed, failed };
-    // One line for each object, which both people and line-oriented tools can read.
-    let mut json = serde_json::to_vec(&totals).expect("texts are JSON");
-    json.pop();
-    json.extend_from_slice(b",\"objects\":[");
-    for (index, line) in lines.iter().enumerate() {
-        json.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
-        serde_json::to_writer(&mut json, line).expect("texts are JSON");
-    }
-    json.extend_from_slice(b"\n]}\n");
-    json
+/// The result, in JSON. It is written while it is sent, since its keys may be far longer with the
+/// prefix.
+struct BulkPutResult {
+    bucket: String,
+    prefix: String,
+    lines: Vec<Line>,
+    /// The next line to write; `None` at the beginning.
+    next: Option<usize>,
+    _memory_permits: OwnedSemaphorePermit,
 }
 
-/// The result as a body that takes the request's memory until the client has read it.
-fn body(result: Vec<u8>, memory_permits: OwnedSemaphorePermit) -> Body {
-    let frame = stream::once(async move {
-        let _memory_permits = memory_permits;
-        Ok::<_, StdError>(Frame::data(Bytes::from(result)))
+impl BulkPutResult {
+    /// The next piece; `None` at the end.
+    fn piece(&mut self) -> Option<Bytes> {
+        #[derive(Serialize)]
+        struct Totals<'a> {
+            bucket: &'a str,
+            stored: usize,
+            failed: usize,
+        }
+        let mut json = Vec::new();
+        if self.next.is_none() {
+            let failed = self.lines.iter().filter(|line| matches!(line.outcome, Outcome::Failed { .. })).count();
+            let totals = Totals { bucket: &self.bucket, stored: self.lines.len() - failed, failed };
+            serde_json::to_writer(&mut json, &totals).expect("texts are JSON");
+            json.pop();
+            json.extend_from_slice(b",\"objects\":[");
+        }
+        let mut next = self.next.unwrap_or(0);
+        if next > self.lines.len() {
+            return None;
+        }
+        // A line for each object, which line-oriented tools can read too.
+        while json.len() < RESULT_PIECE_BYTES
+            && let Some(line) = self.lines.get_mut(next)
+        {
+            json.extend_from_slice(if next == 0 { b"\n" } else { b",\n" });
+            line.key.insert_str(0, &self.prefix);
+            serde_json::to_writer(&mut json, line).expect("texts are JSON");
+            line.key = String::new();
+            next += 1;
+        }
+        if next == self.lines.len() {
+            json.extend_from_slice(b"\n]}\n");
+            next += 1;
+        }
+        self.next = Some(next);
+        Some(json.into())
+    }
+}
+
+fn body(result: BulkPutResult) -> Body {
+    let pieces = stream::unfold(result, |mut result| async move {
+        let piece = result.piece()?;
+        Some((Ok::<_, StdError>(Frame::data(piece)), result))
     });
-    Body::http_body_unsync(StreamBody::new(Box::pin(frame)))
+    Body::http_body_unsync(StreamBody::new(Box::pin(pieces)))
 }

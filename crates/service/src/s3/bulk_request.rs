@@ -122,8 +122,15 @@ impl BulkRequests {
         if length > BODY_BYTES_MAX {
             return Err(custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "Your request was too large."));
         }
-        let memory = &self.gateway.bulk_kib;
-        if memory.available_permits() < (kind.request_kib + (kind.body_kib)(length)) as usize {
+        let (memory, needed_kib) = (&self.gateway.bulk_kib, (kind.request_kib + (kind.body_kib)(length)) as usize);
+        if needed_kib > self.gateway.bulk_kib_max {
+            return Err(custom(
+                "MaxMessageLengthExceeded",
+                StatusCode::BAD_REQUEST,
+                "Your request was too large for the memory of the server (memory_mib).",
+            ));
+        }
+        if memory.available_permits() < needed_kib {
             return Err(kind.busy());
         }
         let claims = Claims::of(&request.headers)?;

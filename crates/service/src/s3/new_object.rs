@@ -48,7 +48,7 @@ const OBJECT_HEADERS: [&str; 17] = [
 /// Prefixes of further such headers.
 const OBJECT_HEADER_PREFIXES: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
 /// Maximum length of a key.
-const KEY_BYTES_MAX: usize = 1_024;
+pub(crate) const KEY_BYTES_MAX: usize = 1_024;
 
 /// Whether a header (in lower case) of a put says something of the object, other than its ACL and
 /// its tags. Requests that state the headers of a put elsewhere may state these.

@@ -1,35 +1,41 @@
 //! The archive of a bulk put: a tar archive of files, each with the object's key as its name and
 //! its headers in pax records.
 //!
-//! Two readers of tar archives may see different files in one that is malformed. So whatever is
-//! unclear is an error: files without a name or with the same name, links, sparse files, records
-//! that occur twice, an archive without its end or with something after it.
+//! ```text
+//! [ pax header: records ] [ header: name, size ][ content ] ... [ two blocks of zeros ]
+//! ```
+//!
+//! Readers of tar archives differ in what they make of odd ones. Whatever they might take for
+//! different files is an error here: a name twice or in two places, links, sparse files, folders
+//! with content, records that are repeated or malformed, an archive that doesn't end properly.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Cursor;
 use std::ops::Range;
 
-use ::tar::{Archive, Entry as TarEntry, EntryType, PaxExtensions};
+use ::tar::{Archive, Entry as TarEntry, EntryType, Header};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::pax::{self, Record};
 use crate::s3::bulk_get::tar::{BLOCK_BYTES, END, ETAG, KEY, RANGE, VERSION_ID};
 use crate::s3::new_object::is_object_header;
 
 /// Prefix of records that state headers of the put: extended attributes `user.fulgurite.HEADER`.
 const HEADER: &str = "SCHILY.xattr.user.fulgurite.";
+/// Prefix of records that describe sparse files.
+const SPARSE: &str = "GNU.sparse.";
 /// Headers that a put may have besides those that say something of the object itself.
 const OTHER_HEADERS: [&str; 4] = ["if-match", "if-none-match", "x-amz-acl", "x-amz-tagging"];
-/// Headers of the request that hold for each of its objects.
-const SHARED_HEADERS: [&str; 3] = ["if-none-match", "x-amz-acl", "x-amz-tagging"];
-/// Prefixes of further such headers.
-const SHARED_HEADER_PREFIXES: [&str; 4] = ["x-amz-meta-", "x-amz-object-lock-", "x-amz-server-side-encryption", "x-amz-storage-class"];
+/// Maximum number of records with headers, as many as a request may have headers.
+const HEADERS_MAX: usize = 100;
 
 /// A file of the archive, which becomes an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    /// Headers of its put.
+    /// The headers of its put that the archive states.
     pub(crate) headers: HeaderMap,
     pub(crate) content: Bytes,
 }
@@ -43,40 +49,62 @@ fn malformed<T>(why: impl Into<String>) -> Result<T, MalformedTar> {
     Err(MalformedTar(why.into()))
 }
 
-/// The files of an archive. Keys begin with `prefix`; `request` are the headers of the bulk put.
-pub(crate) fn parse(archive: &Bytes, prefix: &str, request: &HeaderMap) -> Result<Vec<Entry>, MalformedTar> {
+/// What precedes a file and belongs to it.
+#[derive(Debug, Default)]
+struct Preceding<'a> {
+    records: Option<Vec<Record<'a>>>,
+    long_name: Option<&'a [u8]>,
+}
+
+impl Preceding<'_> {
+    fn is_none(&self) -> bool {
+        self.records.is_none() && self.long_name.is_none()
+    }
+}
+
+/// The files of an archive.
+pub(crate) fn parse(archive: &Bytes) -> Result<Vec<Entry>, MalformedTar> {
     let unreadable = |error: std::io::Error| MalformedTar(format!("The tar archive can't be read: {error}."));
-    let shared = shared_headers(request);
     let (mut entries, mut keys, mut end) = (Vec::new(), HashSet::new(), 0);
+    let mut preceding = Preceding::default();
     let mut reader = Archive::new(Cursor::new(archive));
-    for found in reader.entries_with_seek().map_err(unreadable)? {
-        let mut found = found.map_err(unreadable)?;
-        let content = content_of(&mut found, archive.len())?;
-        end = content.end.next_multiple_of(BLOCK_BYTES);
-        let entry_type = found.header().entry_type();
-        if entry_type == EntryType::XGlobalHeader {
-            check_global(&archive[content])?;
-            continue;
+    // Raw: what precedes a file is an entry of its own.
+    for found in reader.entries_with_seek().map_err(unreadable)?.raw(true) {
+        let found = found.map_err(unreadable)?;
+        let range = content_of(&found, archive.len())?;
+        end = range.end.next_multiple_of(BLOCK_BYTES);
+        let content = &archive[range.clone()];
+        match found.header().entry_type() {
+            EntryType::XHeader if preceding.records.is_none() => preceding.records = Some(records_of(content)?),
+            EntryType::GNULongName if preceding.long_name.is_none() => preceding.long_name = Some(long_name(content)?),
+            EntryType::XHeader | EntryType::GNULongName => return malformed("Two headers precede the same file."),
+            EntryType::XGlobalHeader if preceding.is_none() => check_global(content)?,
+            entry_type => {
+                let Preceding { records, long_name } = std::mem::take(&mut preceding);
+                let records = records.unwrap_or_default();
+                let name = name_of(found.header(), &records, long_name)?;
+                let shown = String::from_utf8_lossy(&name);
+                check_size(found.header(), &records, range.len(), &shown)?;
+                let is_folder = entry_type == EntryType::Directory || found.header().as_bytes()[156] == 0 && name.ends_with(b"/");
+                if is_folder && range.is_empty() {
+                    continue;
+                }
+                if is_folder || !matches!(entry_type, EntryType::Regular | EntryType::Continuous) {
+                    return malformed(format!("{shown:?} is not a file: links, sparse files and devices can't be stored."));
+                }
+                let (key, headers) = key_and_headers(&records, &name, &shown)?;
+                if key.is_empty() {
+                    return malformed("A file has no name.");
+                }
+                if !keys.insert(key.clone()) {
+                    return malformed(format!("The key {key:?} occurs twice."));
+                }
+                entries.push(Entry { key, headers, content: archive.slice(range) });
+            }
         }
-        let name = String::from_utf8_lossy(&found.path_bytes()).into_owned();
-        match entry_type {
-            EntryType::Directory => continue,
-            EntryType::Regular | EntryType::Continuous => {}
-            _ => return malformed(format!("{name:?} is not a file: links, sparse files and devices can't be stored.")),
-        }
-        let Ok(own_name) = str::from_utf8(&found.path_bytes()).map(str::to_owned) else {
-            return malformed(format!("The name {name:?} is not UTF-8."));
-        };
-        let records = records_of(&mut found, &name)?;
-        let (key, headers) = key_and_headers(&records, &own_name, &shared)?;
-        let key = format!("{prefix}{key}");
-        if key.is_empty() {
-            return malformed("A file has no name.");
-        }
-        if !keys.insert(key.clone()) {
-            return malformed(format!("The key {key:?} occurs twice."));
-        }
-        entries.push(Entry { key, headers, content: archive.slice(content) });
+    }
+    if !preceding.is_none() {
+        return malformed("The tar archive ends with a header that precedes no file.");
     }
     let rest = archive.get(end..).unwrap_or_default();
     if rest.len() < END.len() || rest.iter().any(|byte| *byte != 0) {
@@ -86,9 +114,8 @@ pub(crate) fn parse(archive: &Bytes, prefix: &str, request: &HeaderMap) -> Resul
 }
 
 /// The bytes of an entry's content.
-fn content_of<R: std::io::Read>(entry: &mut TarEntry<'_, R>, length: usize) -> Result<Range<usize>, MalformedTar> {
+fn content_of<R: std::io::Read>(entry: &TarEntry<'_, R>, length: usize) -> Result<Range<usize>, MalformedTar> {
     let begin = usize::try_from(entry.raw_file_position()).ok();
-    // Of a sparse file this is the size in the archive, and it is refused anyway.
     let size = usize::try_from(entry.size()).ok();
     let end = begin.zip(size).and_then(|(begin, size)| begin.checked_add(size));
     match begin.zip(end) {
@@ -97,77 +124,85 @@ fn content_of<R: std::io::Read>(entry: &mut TarEntry<'_, R>, length: usize) -> R
     }
 }
 
+fn records_of(content: &[u8]) -> Result<Vec<Record<'_>>, MalformedTar> {
+    pax::records(content).ok_or_else(|| MalformedTar("A pax header is malformed.".to_owned()))
+}
+
 /// Refuses global records that would change names, sizes or headers.
-fn check_global(records: &[u8]) -> Result<(), MalformedTar> {
-    for record in PaxExtensions::new(records) {
-        let record = record.map_err(|_| MalformedTar("A global pax header is malformed.".to_owned()))?;
-        let name = String::from_utf8_lossy(record.key_bytes());
-        if matches!(&*name, "path" | "size" | "linkpath") || name.starts_with(HEADER) || name.starts_with("GNU.sparse.") {
+fn check_global(content: &[u8]) -> Result<(), MalformedTar> {
+    for Record { name, .. } in records_of(content)? {
+        if matches!(name, "path" | "size" | "linkpath") || name.starts_with(HEADER) || name.starts_with(SPARSE) {
             return malformed(format!("The record {name:?} can't be in a global pax header."));
         }
     }
     Ok(())
 }
 
-/// The pax records of an entry that matter here: names and values.
-fn records_of<R: std::io::Read>(entry: &mut TarEntry<'_, R>, name: &str) -> Result<Vec<(String, Vec<u8>)>, MalformedTar> {
-    let unreadable = || MalformedTar(format!("The pax records of {name:?} are malformed."));
-    let size = entry.size();
-    let Some(found) = entry.pax_extensions().map_err(|_| unreadable())? else { return Ok(Vec::new()) };
-    let mut records: Vec<(String, Vec<u8>)> = Vec::new();
-    for record in found {
-        let record = record.map_err(|_| unreadable())?;
-        let record_name = record.key().map_err(|_| unreadable())?;
-        if record_name.starts_with("GNU.sparse.") {
-            return malformed(format!("{name:?} is a sparse file, which can't be stored."));
-        }
-        if matches!(record_name, "path" | "size") || record_name.starts_with(HEADER) {
-            if records.iter().any(|(other, _)| other == record_name) {
-                return malformed(format!("The record {record_name:?} of {name:?} occurs twice."));
-            }
-            if record_name == "size" && record.value().ok().and_then(|value| value.parse().ok()) != Some(size) {
-                return Err(unreadable());
-            }
-            records.push((record_name.to_owned(), record.value_bytes().to_vec()));
-        }
+/// A name in an entry of its own, which ends with a zero.
+fn long_name(content: &[u8]) -> Result<&[u8], MalformedTar> {
+    match content.split_last() {
+        Some((0, name)) if !name.contains(&0) => Ok(name),
+        _ => malformed("A long name is malformed."),
     }
-    Ok(records)
+}
+
+/// The name of a file, wherever it is.
+fn name_of<'a>(header: &'a Header, records: &[Record<'a>], long_name: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, MalformedTar> {
+    let path = records.iter().find(|record| record.name == "path").map(|record| record.value);
+    match (path, long_name) {
+        (Some(_), Some(_)) => malformed("A file has a long name and a record with another."),
+        (Some(path), None) if path.contains(&0) => malformed("A name contains a zero byte."),
+        (Some(name), None) | (None, Some(name)) => Ok(name.into()),
+        (None, None) => Ok(header.path_bytes()),
+    }
+}
+
+/// Refuses a size that readers may take for another: beyond 64 bits, or different in a record.
+fn check_size(header: &Header, records: &[Record<'_>], size: usize, name: &str) -> Result<(), MalformedTar> {
+    let field = &header.as_old().size;
+    let is_plain = field[0] & 0x80 == 0 || field[..4] == [0x80, 0, 0, 0];
+    let record = records.iter().find(|record| record.name == "size");
+    if is_plain && record.is_none_or(|record| record.value == size.to_string().as_bytes()) {
+        return Ok(());
+    }
+    malformed(format!("The size of {name:?} is unclear."))
 }
 
 /// The key and the headers of an object.
-fn key_and_headers(records: &[(String, Vec<u8>)], name: &str, shared: &HeaderMap) -> Result<(String, HeaderMap), MalformedTar> {
-    // `tar c .` writes names with it.
-    let mut key = name.strip_prefix("./").unwrap_or(name).to_owned();
-    let mut headers = shared.clone();
-    for (record, value) in records.iter().filter(|(record, _)| record.starts_with(HEADER)) {
-        let invalid = || MalformedTar(format!("The value of the record {record:?} of {name:?} is invalid."));
-        match record.as_str() {
-            KEY => key = String::from_utf8(value.clone()).map_err(|_| invalid())?,
+fn key_and_headers(records: &[Record<'_>], name: &[u8], shown: &str) -> Result<(String, HeaderMap), MalformedTar> {
+    let mut headers = HeaderMap::new();
+    let mut key = None;
+    let own = records.iter().filter(|record| record.name.starts_with(HEADER));
+    if own.clone().nth(HEADERS_MAX).is_some() {
+        return malformed(format!("{shown:?} has more than {HEADERS_MAX} records with headers."));
+    }
+    if records.iter().any(|record| record.name.starts_with(SPARSE)) {
+        return malformed(format!("{shown:?} is a sparse file, which can't be stored."));
+    }
+    for Record { name: record, value } in own {
+        let invalid = || MalformedTar(format!("The value of the record {record:?} of {shown:?} is invalid."));
+        match *record {
+            KEY => key = Some(str::from_utf8(value).map_err(|_| invalid())?),
             // Bulk gets state these, of the version that was read.
             ETAG | VERSION_ID => {}
-            RANGE => return malformed(format!("{name:?} is a part of an object.")),
+            RANGE => return malformed(format!("{shown:?} is a part of an object.")),
             _ => {
                 let header = &record[HEADER.len()..];
                 if !is_object_header(header) && !OTHER_HEADERS.contains(&header) {
-                    return malformed(format!("The record {record:?} of {name:?} is no header that an object can have."));
+                    return malformed(format!("The record {record:?} of {shown:?} is no header that an object can have."));
                 }
                 let header = HeaderName::from_bytes(header.as_bytes()).map_err(|_| invalid())?;
                 headers.insert(header, HeaderValue::from_bytes(value).map_err(|_| invalid())?);
             }
         }
     }
-    Ok((key, headers))
-}
-
-/// The headers of the request that hold for each object.
-fn shared_headers(request: &HeaderMap) -> HeaderMap {
-    let is_shared = |name: &str| SHARED_HEADERS.contains(&name) || SHARED_HEADER_PREFIXES.iter().any(|start| name.starts_with(start));
-    let shared = request.iter().filter(|(name, _)| is_shared(name.as_str()));
-    let mut headers = HeaderMap::new();
-    for (name, value) in shared {
-        headers.append(name.clone(), value.clone());
-    }
-    headers
+    let key = match key {
+        Some(key) => key,
+        // `tar c .` writes names with `./`.
+        None => str::from_utf8(name.strip_prefix(b"./").unwrap_or(name))
+            .map_err(|_| MalformedTar(format!("The name {shown:?} is not UTF-8.")))?,
+    };
+    Ok((key.to_owned(), headers))
 }
 
 #[cfg(test)]
@@ -194,57 +229,70 @@ mod tests {
     }
 
     fn parsed(archive: Vec<u8>) -> Result<Vec<Entry>, String> {
-        parse(&archive.into(), "", &HeaderMap::new()).map_err(|error| error.to_string())
+        parse(&archive.into()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn files_become_objects_with_the_headers_of_their_records() {
-        let mut request = HeaderMap::new();
-        for (name, value) in [("if-none-match", "*"), ("x-amz-meta-survey", "s"), ("content-type", "application/x-tar"), ("host", "h")] {
-            request.insert(name, HeaderValue::from_static(value));
-        }
-        let entries = archive(&[
+        let entries = parsed(archive(&[
             (EntryType::Directory, "night/", &[], b""),
             (EntryType::Regular, "./night/a", &[("SCHILY.xattr.user.fulgurite.content-type", b"image/fits")], b"abc"),
             (EntryType::Regular, "b", &[("SCHILY.xattr.user.fulgurite.key", b"b/"), ("mtime", b"1.5"), (ETAG, b"x")], b""),
-            (EntryType::Regular, "c", &[("path", "é".as_bytes()), ("SCHILY.xattr.user.fulgurite.x-amz-meta-survey", b"t")], &[7; 1_000]),
-        ]);
-        let entries = parse(&entries.into(), "p/", &request).expect("objects");
+            (EntryType::Regular, "c", &[("path", "é".as_bytes()), ("SCHILY.xattr.user.note", b"two\nlines")], &[7; 1_000]),
+        ]));
+        let entries = entries.expect("objects");
         let keys: Vec<_> = entries.iter().map(|entry| (entry.key.as_str(), entry.content.len())).collect();
-        assert_eq!(keys, [("p/night/a", 3), ("p/b/", 0), ("p/é", 1_000)]);
+        assert_eq!(keys, [("night/a", 3), ("b/", 0), ("é", 1_000)]);
         assert_eq!(&entries[0].content[..], b"abc");
-        for (entry, survey, content_type) in [(0, "s", Some("image/fits")), (1, "s", None), (2, "t", None)] {
-            let headers = &entries[entry].headers;
-            assert!(headers["if-none-match"] == "*" && headers["x-amz-meta-survey"] == survey);
-            assert_eq!(headers.get("content-type").map(HeaderValue::as_bytes), content_type.map(str::as_bytes));
-            assert!(!headers.contains_key("host"));
-        }
+        assert_eq!(entries.iter().map(|entry| entry.headers.len()).collect::<Vec<_>>(), [1, 0, 0]);
+        assert!(entries[0].headers["content-type"] == "image/fits");
     }
 
     #[test]
     fn what_is_unclear_is_refused() {
         let one = |entry_type, name, records: &[(&str, &[u8])], content: &[u8]| archive(&[(entry_type, name, records, content)]);
         let file = |name| (EntryType::Regular, name, &[][..], &b"abc"[..]);
+        let many: Vec<(String, &[u8])> = (0..101).map(|number| (format!("{HEADER}x-amz-meta-{number}"), &b"a"[..])).collect();
+        let many: Vec<(&str, &[u8])> = many.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let long = |value: &'static [u8]| -> Written<'static> { (EntryType::GNULongName, "long", &[], value) };
         for (archive, why) in [
             (archive(&[file("a"), file("a")]), "twice"),
             (archive(&[file("a"), file("./a")]), "twice"),
             (one(EntryType::Symlink, "a", &[], b""), "not a file"),
             (one(EntryType::Link, "a", &[], b""), "not a file"),
             (one(EntryType::Fifo, "a", &[], b""), "not a file"),
+            (one(EntryType::Directory, "a/", &[], b"abc"), "not a file"),
+            (one(EntryType::GNUSparse, "a", &[], b"abc"), "not a file"),
             (one(EntryType::Regular, "", &[], b""), "no name"),
             (one(EntryType::Regular, "a", &[("path", b"\xff")], b""), "UTF-8"),
-            (one(EntryType::Regular, "a", &[("path", b"b"), ("path", b"c")], b""), "twice"),
-            (one(EntryType::Regular, "a", &[("size", b"x")], b""), "malformed"),
+            (one(EntryType::Regular, "a", &[("path", b"b\0")], b""), "zero"),
+            (one(EntryType::Regular, "a", &[("path", b"b"), ("path", b"c")], b""), "malformed"),
+            (one(EntryType::Regular, "a", &[("size", b"x")], b""), "unclear"),
+            (one(EntryType::Regular, "a", &[("size", b"+3")], b"abc"), "unclear"),
             (one(EntryType::Regular, "a", &[("GNU.sparse.major", b"1")], b""), "sparse"),
             (one(EntryType::Regular, "a", &[("SCHILY.xattr.user.fulgurite.host", b"h")], b""), "no header"),
             (one(EntryType::Regular, "a", &[("SCHILY.xattr.user.fulgurite.content-type", b"\x01")], b""), "invalid"),
             (one(EntryType::Regular, "a", &[(RANGE, b"bytes 0-1/9")], b""), "part"),
+            (one(EntryType::Regular, "a", &many, b""), "more than 100"),
             (one(EntryType::XGlobalHeader, "g", &[], b"13 path=abcd\n"), "global"),
+            (one(EntryType::XGlobalHeader, "g", &[], b"13 path"), "malformed"),
+            // A global header between a file and its records.
+            (archive(&[(EntryType::XGlobalHeader, "g", &[("path", b"b")], b"15 comment=abc\n"), file("a")]), "not a file"),
+            (archive(&[(EntryType::Regular, "a", &[("path", b"b")], b""), long(b"c\0"), file("d"), long(b"e\0")]), "no file"),
+            (archive(&[long(b"b\0"), (EntryType::Regular, "a", &[("path", b"c")], b"")]), "another"),
+            (archive(&[long(b"b\0"), long(b"c\0"), file("a")]), "Two headers"),
+            (archive(&[long(b"b\0\0"), file("a")]), "malformed"),
+            (archive(&[long(b"b"), file("a")]), "malformed"),
         ] {
             let error = parsed(archive).expect_err(why);
             assert!(error.contains(why), "{error} instead of {why}");
         }
         assert_eq!(parsed(one(EntryType::XGlobalHeader, "g", &[], b"15 comment=abc\n")).expect("a comment").len(), 0);
+        let mut large = one(EntryType::Regular, "a", &[], b"abc");
+        large[124..136].copy_from_slice(&[0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
+        let sum: u32 = large[..512].iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
+        large[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        assert!(parsed(large).expect_err("128 bits").contains("unclear"));
     }
 
     #[test]

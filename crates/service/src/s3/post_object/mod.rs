@@ -22,7 +22,7 @@ use s3s::{Body, S3Error, S3Result, s3_error};
 
 use self::policy::FormPolicy;
 use self::reader::Fields;
-use crate::auth::caller::{Peer, Signed};
+use crate::auth::caller::{CALLER_HEADERS, Peer, Signed};
 use crate::auth::signatures::is_form;
 use crate::http::addressing::{Addresses, url_of};
 use crate::http::url_encoding;
@@ -102,9 +102,10 @@ impl Forms {
     /// The headers of the put.
     fn headers(&self, given: &HeaderMap, fields: &Fields) -> S3Result<HeaderMap> {
         let mut headers = HeaderMap::new();
-        for name in [header::HOST, HeaderName::from_static("x-amz-expected-bucket-owner")] {
-            if let Some(value) = given.get(&name) {
-                headers.insert(name, value.clone());
+        let own = [header::HOST, HeaderName::from_static("x-amz-expected-bucket-owner")];
+        for name in own.iter().chain(&CALLER_HEADERS) {
+            if let Some(value) = given.get(name) {
+                headers.insert(name.clone(), value.clone());
             }
         }
         // The put names the bucket in its path, so Host must not name it again.
