@@ -69,6 +69,7 @@ macro_rules! conformance {
             a_set_is_forgotten_when_nothing_is_on_it
             only_a_set_being_written_is_completed_or_abandoned
             a_complete_set_archives_its_versions
+            a_complete_set_takes_further_versions
             an_extent_on_a_platter_of_another_set_is_refused
             an_object_without_bytes_is_archived_by_an_extent_of_none
             a_sharded_object_stays_staged_until_the_last_shard

@@ -35,6 +35,9 @@ pub enum CatalogueError {
     /// The set was already completed or abandoned, or never begun.
     #[error("set {0} is not being written")]
     SetNotWriting(SetId),
+    /// The set is not complete, or the catalogue has no such set.
+    #[error("set {0} is not complete")]
+    SetNotComplete(SetId),
     /// The catalogue has no such platter, or the completed set does not contain it.
     #[error("platter {0} is not in the catalogue, or not in the set that is being completed")]
     UnknownPlatter(PlatterId),

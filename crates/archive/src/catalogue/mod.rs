@@ -1,13 +1,13 @@
 //! The catalogue: the index of all versions, their locations and the state of each platter.
 //!
 //! The catalogue is only an index: it can be rebuilt from platters and staging (I4). But it decides
-//! what is acknowledged. A put is done when [`Catalogue::commit`] returns, and a staged copy
-//! may be released once [`Catalogue::complete_set`] returns (I1). So every method that changes
-//! something is one transaction, on stable storage when it returns.
+//! what is acknowledged. A put is done when [`Catalogue::commit`] returns, and a staged copy may be
+//! released once [`Catalogue::complete_set`] or [`Catalogue::archive_on_set`] returns (I1). So
+//! every method that changes something is one transaction, on stable storage when it returns.
 //!
 //! ```text
 //! put:    staged --------------------------------------------.
-//! flush:  begin_set -> platters written and verified -> complete_set -> archived
+//! flush:  begin_set -> platters written and verified -> complete_set, archive_on_set -> archived
 //! ```
 //!
 //! [`SqliteCatalogue`] is the embedded engine. `conformance` is the test suite that every engine
@@ -138,6 +138,11 @@ pub trait Catalogue: Send {
     /// without stored bytes needs one extent of zero bytes. Versions that were deleted in the
     /// meantime, or archived by another set, are skipped.
     fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError>;
+    /// Records further extents on the platters of a complete set, as
+    /// [`complete_set`](Self::complete_set) does. A set may have so many that a single transaction
+    /// would delay puts for seconds. After a crash in between, versions without extents are still
+    /// staged, and go onto another set.
+    fn archive_on_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>) -> Result<(), CatalogueError>;
     /// Records that these tombstones are on platters of a complete set and no longer staged.
     ///
     /// Call this only once the segments that held their versions are gone for good. As long as a

@@ -301,6 +301,10 @@ impl Catalogue for SqliteCatalogue {
         self.change("record that a set is complete", |connection| sets::complete(connection, set, extents, verified))
     }
 
+    fn archive_on_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>) -> Result<(), CatalogueError> {
+        self.change("record what is on a set", |connection| sets::archive_on(connection, set, extents))
+    }
+
     fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError> {
         self.change("archive tombstones", |connection| put::archive_tombstones(connection, tombstones, set))
     }

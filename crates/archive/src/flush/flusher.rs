@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
 
 use fulgurite_domain::{PlatterId, SetId, VersionId};
 use fulgurite_format::Header;
@@ -22,6 +23,11 @@ use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
 use crate::watch::{Trouble, Unwatched, Watcher};
+
+/// Extents that one transaction records. 2,000 take some 30 ms, in which puts wait.
+const EXTENTS_MAX: usize = 2_000;
+/// Pause between such transactions.
+const CATALOGUE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A set whose platters are written, but which is not yet complete.
 pub(super) struct WrittenSet<'a> {
@@ -74,7 +80,7 @@ impl WrittenSet<'_> {
                 },
             })
         });
-        archive.catalogue().complete_set(job.set.id, &mut extents, unix_s())?;
+        complete(archive, job.set.id, &mut extents)?;
         release_segments(archive)?;
         self.archive_tombstones()?;
         let finished = |shard: &&PlacedShard| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
@@ -105,6 +111,21 @@ impl WrittenSet<'_> {
         archive.catalogue().archive_tombstones(&done, self.job.set.id)?;
         release_segments(archive)
     }
+}
+
+/// Records that a set is complete, and the extents on it: few in the first transaction, and twice
+/// as many in each that follows, up to [`EXTENTS_MAX`]. Puts that wait for the catalogue come in
+/// between. Small sets need several transactions too, so that tests meet them.
+fn complete(archive: &Archive, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>) -> Result<(), ArchiveError> {
+    let (mut extents, mut count) = (extents.peekable(), 1);
+    archive.catalogue().complete_set(set, &mut extents.by_ref().take(count), unix_s())?;
+    while extents.peek().is_some() {
+        // Without a pause, this thread would get the lock again before those that wait for it.
+        std::thread::sleep(CATALOGUE_PAUSE);
+        count = (2 * count).min(EXTENTS_MAX);
+        archive.catalogue().archive_on_set(set, &mut extents.by_ref().take(count))?;
+    }
+    Ok(())
 }
 
 struct Finishing<'scope> {

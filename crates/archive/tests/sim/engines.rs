@@ -105,6 +105,9 @@ impl Catalogue for FaultyCatalogue {
     fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError> {
         self.change("complete_set", |engine| engine.complete_set(set, extents, verified))
     }
+    fn archive_on_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>) -> Result<(), CatalogueError> {
+        self.change("archive_on_set", |engine| engine.archive_on_set(set, extents))
+    }
     fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError> {
         self.change("archive_tombstones", |engine| engine.archive_tombstones(tombstones, set))
     }

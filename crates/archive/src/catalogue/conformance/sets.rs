@@ -92,6 +92,32 @@ pub(crate) fn a_complete_set_archives_its_versions(fixture: &dyn Fixture) {
     catalogue.check().expect("sound");
 }
 
+pub(crate) fn a_complete_set_takes_further_versions(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("c", 1, 3, 2_000)]).expect("put");
+    let [a, b, c] = ["a", "b", "c"].map(|name| only(&mut *catalogue, name).row_id);
+    let archive = |catalogue: &mut dyn Catalogue, extents: &[(VersionRowId, Extent)]| {
+        let mut extents = extents.iter().map(|&(version, extent)| ArchivedExtent { version, extent });
+        catalogue.archive_on_set(SetId([1; 16]), &mut extents)
+    };
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    let early = archive(&mut *catalogue, &[(a, extent(1, 0, 0, 5))]).expect_err("it is being written");
+    assert!(matches!(early, CatalogueError::SetNotComplete(SetId(id)) if id == [1; 16]), "{early}");
+    let mut first = std::iter::once(ArchivedExtent { version: a, extent: extent(1, 0, 0, 5) });
+    catalogue.complete_set(SetId([1; 16]), &mut first, 5).expect("completed");
+    archive(&mut *catalogue, &[(c, extent(1, 0, 0, 1_000))]).expect("archived");
+    assert!(only(&mut *catalogue, "a").archived && !only(&mut *catalogue, "b").archived && !only(&mut *catalogue, "c").archived);
+    catalogue.check().expect("sound");
+    let other = archive(&mut *catalogue, &[(b, extent(2, 0, 0, 5))]).expect_err("another set's platter");
+    assert!(matches!(other, CatalogueError::UnknownPlatter(found) if found == platter(2, 0)), "{other}");
+    catalogue.commit_delete(&[b], &[]).expect("deleted");
+    archive(&mut *catalogue, &[(b, extent(1, 0, 0, 5)), (c, extent(1, 1, 1_000, 1_000))]).expect("archived");
+    assert!(only(&mut *catalogue, "c").archived && catalogue.extents(b).expect("looked up").is_empty());
+    assert_eq!(catalogue.extents(c).expect("looked up"), [extent(1, 0, 0, 1_000), extent(1, 1, 1_000, 1_000)]);
+    assert_eq!(catalogue.staged_totals().expect("counted"), StagedTotals::default());
+    catalogue.check().expect("sound");
+}
+
 pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");

@@ -303,14 +303,32 @@ pub(super) fn complete(
     verified: u64,
 ) -> Result<(), EngineError> {
     let cells = writing(connection, set)?;
-    let mut numbers = BTreeMap::new();
-    for mut platter in platters_of(connection, cells.number)? {
+    let mut platters = platters_of(connection, cells.number)?;
+    for platter in &mut platters {
         platter.health = Health::intact_at(verified);
         platter.update(connection)?;
-        numbers.insert(platter.place.platter, platter.number);
     }
     mark_complete(connection, cells)?;
+    add_extents(connection, &platters, extents)
+}
 
+pub(super) fn archive_on(
+    connection: &Connection,
+    set: SetId,
+    extents: &mut dyn Iterator<Item = ArchivedExtent>,
+) -> Result<(), EngineError> {
+    let cells = find_set(connection, set)?.filter(|cells| cells.state() == SetState::Complete);
+    let cells = cells.ok_or(EngineError::Refused(CatalogueError::SetNotComplete(set)))?;
+    add_extents(connection, &platters_of(connection, cells.number)?, extents)
+}
+
+/// Records extents on these platters, and archives the versions that are then covered.
+fn add_extents(
+    connection: &Connection,
+    platters: &[PlatterCells],
+    extents: &mut dyn Iterator<Item = ArchivedExtent>,
+) -> Result<(), EngineError> {
+    let numbers: BTreeMap<PlatterId, i64> = platters.iter().map(|platter| (platter.place.platter, platter.number)).collect();
     let mut ledger = Ledger::open(connection)?;
     let mut sharded = BTreeSet::new();
     for ArchivedExtent { version: row_id, extent } in extents {
