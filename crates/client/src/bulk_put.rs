@@ -44,8 +44,9 @@ impl BulkPut {
 
     /// Appends an object. `headers` are those of its put, with names in lower case.
     pub fn push(&mut self, key: &str, headers: &[(&str, &str)], content: &[u8]) {
-        // A name such as `a/` or `./a` would not be taken as it is.
-        let is_plain = key.len() <= NAME_BYTES && key.bytes().all(|byte| byte.is_ascii_graphic()) && !key.starts_with("./");
+        // Of others, the server would drop a leading `./`, or take them for folders.
+        let is_plain =
+            key.len() <= NAME_BYTES && key.bytes().all(|byte| byte.is_ascii_graphic()) && !key.starts_with("./") && !key.ends_with('/');
         let names: Vec<String> = headers.iter().map(|(name, _)| format!("SCHILY.xattr.user.fulgurite.{name}")).collect();
         let key_record = (!is_plain).then_some((KEY, key.as_bytes()));
         let records = names.iter().zip(headers).map(|(name, (_, value))| (name.as_str(), value.as_bytes()));
@@ -106,7 +107,7 @@ impl Server {
 /// Reads the result of a bulk put of `count` objects: a line for each, in their order.
 ///
 /// # Errors
-/// [`Failure`] if the connection fails, or the result is none.
+/// [`Failure`] if the connection fails, or the result is malformed.
 pub async fn read_bulk_put(mut body: Incoming, count: usize) -> Result<Vec<BulkPutLine>, Failure> {
     #[derive(Deserialize)]
     struct Report {
@@ -117,8 +118,8 @@ pub async fn read_bulk_put(mut body: Incoming, count: usize) -> Result<Vec<BulkP
         json.extend_from_slice(frame?.data_ref().map_or(&[], |data| data));
     }
     let report: Report = serde_json::from_slice(&json).map_err(|_| "invalid answer".to_owned())?;
-    let is_told = |line: &BulkPutLine| line.etag.is_some() != line.code.is_some();
-    if report.objects.len() != count || !report.objects.iter().all(is_told) {
+    let is_complete = |line: &BulkPutLine| line.etag.is_some() != line.code.is_some();
+    if report.objects.len() != count || !report.objects.iter().all(is_complete) {
         return Err("invalid answer".to_owned());
     }
     Ok(report.objects)
@@ -149,7 +150,7 @@ mod tests {
             let record = |name: &str| records.iter().find(|record| record.key() == Ok(name)).map(|record| record.value().expect("text"));
             assert_eq!((record(KEY).unwrap_or(&name), content.as_str()), (key, key));
             assert_eq!(record("SCHILY.xattr.user.fulgurite.content-type"), Some("image/fits"));
-            assert_eq!(record(KEY).is_none(), ["a", "a/b", "trailing/"].contains(&key), "{key}");
+            assert_eq!(record(KEY).is_none(), ["a", "a/b"].contains(&key), "{key}");
         }
     }
 

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Nothing waits for a batch to fill: while senders wait for the server, others queue up, so the
-//! batches are the larger the busier the server. A batch reports only success. Whatever else
-//! happens to an object, it is put alone then, which finds out why.
+//! busier the server, the larger the batches. A batch reports which objects it stored, and which
+//! keys were taken. Whatever else happens to an object, it is put alone then, which finds out why.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64_simd::STANDARD;
 use bytes::Bytes;
-use fulgurite_client::{BulkPut, ENTRY_BYTES_MAX, read_bulk_put, read_refusal};
+use fulgurite_client::{BulkPut, BulkPutLine, ENTRY_BYTES_MAX, read_bulk_put, read_refusal};
 use http::{Method, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -31,10 +31,21 @@ const BYTES: usize = 4 << 20;
 /// Maximum content of an object in a batch; a larger one gains nothing.
 const OBJECT_BYTES: usize = 128 << 10;
 
-/// An object that waits, and where to say whether it was stored.
+/// What a batch did for an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Batched {
+    /// The server acknowledged it.
+    Stored,
+    /// There is an object with its key.
+    Taken,
+    /// Nothing is known: it is to be put alone.
+    Unknown,
+}
+
+/// An object that waits, and where to say what was done for it.
 struct Waiting {
     object: Object,
-    stored_tx: oneshot::Sender<bool>,
+    batched_tx: oneshot::Sender<Batched>,
 }
 
 #[derive(Default)]
@@ -104,24 +115,22 @@ impl Sink {
         let is_found = server == Some("fulgurite")
             && match self.exchange(&Method::POST, &self.server.bulk_put_path(), &[], BulkPut::default().finish()).await {
                 Ok(response) if response.status() == StatusCode::OK => read_bulk_put(response.into_body(), 0).await.is_ok(),
-                Ok(response) => {
-                    read_refusal(response.status(), response.into_body()).await;
-                    false
-                }
-                Err(_) => false,
+                // Nothing is known then, and the first batch will tell.
+                Ok(response) => read_refusal(response.status(), response.into_body()).await.is_transient(),
+                Err(_) => true,
             };
         self.batches.enable(is_found);
     }
 
-    /// Stores an object together with others. Returns false if it is to be put alone.
-    pub(crate) async fn store_in_batch(self: &Arc<Self>, object: &Object) -> bool {
+    /// Puts an object together with others.
+    pub(crate) async fn put_in_batch(self: &Arc<Self>, object: &Object) -> Batched {
         if object.content.len() > OBJECT_BYTES || !self.batches.is_enabled.load(Ordering::Relaxed) {
-            return false;
+            return Batched::Unknown;
         }
-        let (stored_tx, stored_rx) = oneshot::channel();
+        let (batched_tx, batched_rx) = oneshot::channel();
         let starts = {
             let mut state = self.batches.lock();
-            state.waiting.push_back(Waiting { object: object.clone(), stored_tx });
+            state.waiting.push_back(Waiting { object: object.clone(), batched_tx });
             let starts = state.senders < SENDERS;
             state.senders += usize::from(starts);
             starts
@@ -129,7 +138,7 @@ impl Sink {
         if starts {
             tokio::spawn(self.clone().send_batches());
         }
-        stored_rx.await.unwrap_or(false)
+        batched_rx.await.unwrap_or(Batched::Unknown)
     }
 
     async fn send_batches(self: Arc<Self>) {
@@ -138,37 +147,45 @@ impl Sink {
             // Tasks that are about to store more join the batch.
             tokio::task::yield_now().await;
             let Some(batch) = self.batches.take() else { break };
-            let stored = match &batch[..] {
-                [_] => vec![false],
-                _ => timeout(PUT, self.put_batch(&batch)).await.unwrap_or_else(|_| vec![false; batch.len()]),
+            let batched = match &batch[..] {
+                [_] => Vec::new(),
+                _ => timeout(PUT, self.put_batch(&batch)).await.unwrap_or_default(),
             };
-            for (Waiting { stored_tx, .. }, stored) in batch.into_iter().zip(stored) {
-                let _ = stored_tx.send(stored);
+            let batched = batched.into_iter().chain(std::iter::repeat(Batched::Unknown));
+            for (Waiting { batched_tx, .. }, batched) in batch.into_iter().zip(batched) {
+                // The store that waited for it may have been dropped.
+                let _ = batched_tx.send(batched);
             }
         }
         guard.is_counted = false;
     }
 
-    /// Puts a batch. Returns which objects were stored.
-    async fn put_batch(&self, batch: &[Waiting]) -> Vec<bool> {
+    /// Puts a batch. Returns what was done for each object; nothing if that isn't known.
+    async fn put_batch(&self, batch: &[Waiting]) -> Vec<Batched> {
         let archive = archive_of(batch);
         let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &archive) as u32;
         let sum = STANDARD.encode_to_string(sum.to_be_bytes());
         let headers = [("if-none-match", "*"), ("x-amz-checksum-crc32c", sum.as_str())];
-        let none = || vec![false; batch.len()];
-        let Ok(response) = self.exchange(&Method::POST, &self.server.bulk_put_path(), &headers, archive).await else { return none() };
+        let response = self.exchange(&Method::POST, &self.server.bulk_put_path(), &headers, archive).await;
+        let Ok(response) = response else { return Vec::new() };
         if response.status() != StatusCode::OK {
             let refusal = read_refusal(response.status(), response.into_body()).await;
             // The next ones would fare the same.
-            if matches!(refusal.status, StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED) {
+            let is_for_good = matches!(refusal.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
+                || refusal.code.as_deref() == Some("AccessDenied");
+            if is_for_good {
                 self.batches.enable(false);
             }
-            return none();
+            return Vec::new();
         }
-        match read_bulk_put(response.into_body(), batch.len()).await {
-            Ok(lines) => lines.iter().zip(batch).map(|(line, waiting)| line.etag.is_some() && line.key == waiting.object.key).collect(),
-            Err(_) => none(),
-        }
+        let lines = read_bulk_put(response.into_body(), batch.len()).await.unwrap_or_default();
+        let batched = |(line, waiting): (&BulkPutLine, &Waiting)| match &line.code {
+            _ if line.key != waiting.object.key => Batched::Unknown,
+            None => Batched::Stored,
+            Some(code) if code == "PreconditionFailed" => Batched::Taken,
+            Some(_) => Batched::Unknown,
+        };
+        lines.iter().zip(batch).map(batched).collect()
     }
 }
 
@@ -191,7 +208,7 @@ mod tests {
     fn waiting(batches: &Batches, sizes: &[usize]) {
         for (index, size) in sizes.iter().enumerate() {
             let object = Object { key: index.to_string(), content: vec![0; *size].into(), metadata: Vec::new() };
-            batches.lock().waiting.push_back(Waiting { object, stored_tx: oneshot::channel().0 });
+            batches.lock().waiting.push_back(Waiting { object, batched_tx: oneshot::channel().0 });
         }
     }
 
@@ -214,14 +231,14 @@ mod tests {
     #[test]
     fn nothing_waits_for_a_sender_that_has_ended() {
         let batches = Batches::default();
-        let (stored_tx, mut stored_rx) = oneshot::channel();
+        let (batched_tx, mut batched_rx) = oneshot::channel();
         let object = Object { key: "a".to_owned(), content: Bytes::new(), metadata: Vec::new() };
         {
             let mut state = batches.lock();
             state.senders = 1;
-            state.waiting.push_back(Waiting { object, stored_tx });
+            state.waiting.push_back(Waiting { object, batched_tx });
         }
         drop(SenderGuard { batches: &batches, is_counted: true });
-        assert!(stored_rx.try_recv().is_err() && batches.lock().senders == 0);
+        assert!(batched_rx.try_recv().is_err() && batches.lock().senders == 0);
     }
 }

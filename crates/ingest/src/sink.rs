@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::alert::Object;
-use crate::batches::Batches;
+use crate::batches::{Batched, Batches};
 use crate::pipeline::Events;
 
 /// Timeout of a request.
@@ -140,12 +140,20 @@ impl Sink {
     /// # Errors
     /// [`SinkError`] if trying again wouldn't help, or the command was stopped.
     pub async fn store(self: &Arc<Self>, object: &Object) -> Result<Stored, SinkError> {
-        if self.store_in_batch(object).await {
-            return Ok(Stored::Now);
-        }
+        let mut is_taken = match self.put_in_batch(object).await {
+            Batched::Stored => return Ok(Stored::Now),
+            Batched::Taken => true,
+            Batched::Unknown => false,
+        };
         let mut attempt = 0;
         loop {
-            let put = timeout(PUT, self.put(object)).await.unwrap_or_else(|_| Err(Trouble::Transient("no response".to_owned())));
+            let attempted = async {
+                match std::mem::take(&mut is_taken) {
+                    true => self.compare(object).await,
+                    false => self.put(object).await,
+                }
+            };
+            let put = timeout(PUT, attempted).await.unwrap_or_else(|_| Err(Trouble::Transient("no response".to_owned())));
             let failure = match put {
                 Ok(stored) => return Ok(stored),
                 Err(Trouble::Object(why)) => return Err(SinkError::Object(why)),
@@ -179,7 +187,7 @@ impl Sink {
     }
 
     async fn put(&self, object: &Object) -> Result<Stored, Trouble> {
-        let path = format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&object.key, PATH));
+        let path = self.path_of(object);
         let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &object.content) as u32;
         let sum = STANDARD.encode_to_string(sum.to_be_bytes());
         let names: Vec<String> = object.metadata.iter().map(|(name, _)| format!("x-amz-meta-{name}")).collect();
@@ -191,14 +199,19 @@ impl Sink {
             status @ StatusCode::PRECONDITION_FAILED => {
                 // Read to its end: the comparison may get the same connection.
                 read_refusal(status, response.into_body()).await;
-                self.compare(&path, object).await
+                self.compare(object).await
             }
             status => Err(Trouble::of(&object.key, read_refusal(status, response.into_body()).await)),
         }
     }
 
+    fn path_of(&self, object: &Object) -> String {
+        format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&object.key, PATH))
+    }
+
     /// Compares the object that is there with this one.
-    async fn compare(&self, path: &str, object: &Object) -> Result<Stored, Trouble> {
+    async fn compare(&self, object: &Object) -> Result<Stored, Trouble> {
+        let path = &self.path_of(object);
         let conflict = || Trouble::Object(format!("the bucket has another content as `{}`", object.key));
         let response = self.exchange(&Method::HEAD, path, &[], Bytes::new()).await.map_err(Trouble::Transient)?;
         match response.status() {

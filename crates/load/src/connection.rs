@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use fulgurite_client::{BulkPut, CLOSED, Failure, Server, failure_of, next_frame, read_bulk_put, read_refusal};
+use fulgurite_client::{BulkPut, CLOSED, ENTRY_BYTES_MAX, Failure, Server, failure_of, next_frame, read_bulk_put, read_refusal};
 use http::{Method, StatusCode};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::SendRequest;
@@ -51,7 +51,7 @@ impl Connection {
     pub(crate) async fn bulk_put(&mut self, task: &Task, objects: &Objects) -> Result<Done, Failure> {
         let contents: Vec<Content> =
             (task.content.number..task.content.number + task.objects).map(|number| objects.first(number)).collect();
-        let mut bulk_put = BulkPut::with_capacity(contents.iter().map(|content| content.bytes as usize + 1_024).sum::<usize>() + 1_024);
+        let mut bulk_put = BulkPut::with_capacity(contents.iter().map(|content| content.bytes as usize + ENTRY_BYTES_MAX).sum());
         contents.iter().for_each(|content| bulk_put.push(&objects.key(content.number), &[], &content.piece(0, content.bytes)));
         let (path, archive) = (self.server.bulk_put_path(), bulk_put.finish());
         let (status, body) = self.answer(&Method::POST, &path, Upload::archive(archive), objects.storage_class()).await?;

@@ -105,13 +105,14 @@ impl Progress for () {}
 impl Load {
     /// Carries out an operation, for as long as the load has patience.
     async fn perform(&self, client: &mut Client, task: &Task, objects: &Objects) -> Result<Done, String> {
-        let bytes = task.content.bytes * task.objects;
+        let bytes: u64 = match task.objects {
+            1 => task.content.bytes,
+            _ => (task.content.number..task.content.number + task.objects).map(|number| objects.first(number).bytes).sum(),
+        };
         let patience = self.patience + Duration::from_micros(bytes / (SLOWEST_BYTES_S / 1_000_000));
         timeout(patience, client.perform(task, objects)).await.unwrap_or_else(|_| Err("timeout".to_owned()))
     }
-}
 
-impl Load {
     /// Puts objects that the load needs: all of them, or it fails.
     async fn prepare(&self, client: &mut Client, task: &Task, objects: &Objects) -> Result<(), String> {
         let done = self.perform(client, task, objects).await?;
@@ -381,7 +382,7 @@ async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCe
                     figures.succeeded(now.duration_since(begin), done.objects, done.bytes);
                     done.failures.into_iter().for_each(|kind| figures.failed(kind));
                 }
-                Err(kind) => figures.failed(kind),
+                Err(kind) => (0..task.objects).for_each(|_| figures.failed(kind.clone())),
             }
         }
         if is_broken {

@@ -123,8 +123,13 @@ impl Client {
                 for number in task.content.number..task.content.number + task.objects {
                     let content = if task.objects > 1 { objects.first(number) } else { task.content };
                     let one = Task { operation: task.operation, content, objects: 1 };
-                    done.bytes += files.perform(&one, &objects.key(number)).map_err(|error| error.to_string())?;
-                    done.objects += 1;
+                    match files.perform(&one, &objects.key(number)) {
+                        Ok(bytes) => {
+                            done.bytes += bytes;
+                            done.objects += 1;
+                        }
+                        Err(error) => done.failures.push(error.to_string()),
+                    }
                 }
                 Ok(done)
             }

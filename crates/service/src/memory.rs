@@ -56,7 +56,7 @@ pub const ARENA_TOP_BYTES: i32 = 8 << 20;
 const PER_CONNECTION_KIB: u64 = 320;
 /// The least shared memory that is enough for any client, in MiB.
 const SHARED_MIB_MIN: u64 = 64;
-/// Maximum KiB of a share of the memory, except that of bulk gets.
+/// Maximum KiB of a share of the memory, except that of bulk gets and puts.
 const PART_KIB_MAX: u64 = 256 << 10;
 /// The number of connections for which the memory must suffice.
 const CONNECTIONS_MIN: u64 = 16;
@@ -114,8 +114,8 @@ impl Budget {
         let connections_max = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
         let connections = (connections.max(1) as u64).min(connections_max);
         let shared_kib = left_kib - connections * PER_CONNECTION_KIB;
-        // Half is for bulk gets, whose lists are long. More than the maximum for each of the four
-        // others has no benefit.
+        // Half is for bulk gets and puts, whose bodies are long. More than the maximum for each of
+        // the four others has no benefit.
         let part_kib = (shared_kib / 8).min(PART_KIB_MAX);
         let bytes = (part_kib << 10) as usize;
         Ok(Self {

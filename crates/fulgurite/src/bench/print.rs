@@ -43,7 +43,8 @@ pub(super) fn title(asked: &Bench, load: &Load) -> String {
         Pace::Closed => text::count(load.clients as u64, "client"),
         Pace::Open(rate) => format!("{rate} requests a second, {} open at most", load.clients),
     };
-    format!("{} of {}, {pace}", load.mix, asked.sizes.join(", "))
+    let bulk = if load.bulk > 1 { format!(", {} new objects in a request", load.bulk) } else { String::new() };
+    format!("{} of {}, {pace}{bulk}", load.mix, asked.sizes.join(", "))
 }
 
 pub(super) fn begin(session: &Session, asked: &Bench, load: &Load, prefix: &str) {
@@ -237,5 +238,5 @@ fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
     };
     let targets: Vec<Json> =
         targets.iter().map(|(name, runs)| json!({ "name": name, "rounds": runs.iter().map(run).collect::<Vec<_>>() })).collect();
-    json!({ "workload": load.mix.to_string(), "clients": load.clients, "prefix": prefix, "targets": targets })
+    json!({ "workload": load.mix.to_string(), "clients": load.clients, "bulk": load.bulk, "prefix": prefix, "targets": targets })
 }

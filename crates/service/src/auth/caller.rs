@@ -9,8 +9,8 @@ use s3s::{S3Result, s3_error};
 use crate::auth::policy::Origin;
 use crate::state::Account;
 
-/// Headers that say something of the caller or the connection, which policies may ask for. A put
-/// that is made from another request has those of that request.
+/// Headers that describe the caller or the connection and that policies can test. A put that is
+/// made from another request has those of that request.
 pub(crate) const CALLER_HEADERS: [HeaderName; 3] = [header::REFERER, header::USER_AGENT, HeaderName::from_static("x-amz-content-sha256")];
 
 /// The caller of a request.

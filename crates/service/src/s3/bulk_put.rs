@@ -37,7 +37,7 @@ use crate::s3::bulk_request::{BulkKind, BulkRequests};
 use crate::s3::errors::answers::{code_and_message, framework_error};
 use crate::s3::errors::{FirstError, custom, internal};
 use crate::s3::framework::OperationsService;
-use crate::s3::new_object::KEY_BYTES_MAX;
+use crate::s3::new_object::{HeaderSet, KEY_BYTES_MAX};
 use crate::s3::normalize::normalize_headers;
 use crate::transfer::checksums::KnownMd5;
 
@@ -59,19 +59,22 @@ const PUT_CONTENT_KIB_MAX: u64 = 64;
 
 /// Bytes of a piece of the result.
 const RESULT_PIECE_BYTES: usize = 64 << 10;
-/// Headers of the request that hold for each of its objects.
-const SHARED_HEADERS: [&str; 3] = ["if-none-match", "x-amz-acl", "x-amz-tagging"];
-/// Prefixes of further such headers.
-const SHARED_HEADER_PREFIXES: [&str; 4] = ["x-amz-meta-", "x-amz-object-lock-", "x-amz-server-side-encryption", "x-amz-storage-class"];
+/// Headers of the request that apply to each of its objects.
+const SHARED_HEADERS: HeaderSet = HeaderSet {
+    names: &["if-none-match", "x-amz-acl", "x-amz-storage-class", "x-amz-tagging"],
+    prefixes: &["x-amz-meta-", "x-amz-object-lock-", "x-amz-server-side-encryption"],
+};
 /// Headers that change or forbid a put.
-const REFUSED_HEADERS: [&str; 3] = ["if-match", "x-amz-write-offset-bytes", "x-amz-website-redirect-location"];
-/// Prefixes of further such headers.
-const REFUSED_HEADER_PREFIXES: [&str; 2] = ["x-amz-copy-source", "x-amz-grant-"];
+const REFUSED_HEADERS: HeaderSet = HeaderSet {
+    names: &["if-match", "x-amz-write-offset-bytes", "x-amz-website-redirect-location"],
+    prefixes: &["x-amz-copy-source", "x-amz-grant-"],
+};
 
 pub(crate) const KIND: BulkKind = BulkKind { name: "bulk put", parameter: "store", body_kib: archive_kib, request_kib: REQUEST_KIB };
 
-/// KiB that an archive of `length` bytes takes: itself, and for each file, which has 512 bytes or
-/// more of it, as much again for its key, its headers and its outcome.
+/// KiB that an archive of `length` bytes takes: itself, and for each file, whose header alone has
+/// 512 bytes of it, as much again for its key and its outcome. The headers of a put are parsed when
+/// it begins.
 fn archive_kib(length: u64) -> u32 {
     (2 * length).div_ceil(1 << 10) as u32
 }
@@ -108,22 +111,17 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
     Ok(response)
 }
 
-/// The headers of the request that hold for each of its puts.
+/// The headers of the request that apply to each of its puts.
 ///
 /// # Errors
-/// An S3 error if one would change or forbid a put, and can't hold for all.
+/// An S3 error if one would change or forbid a put, and can't apply to all.
 fn shared_headers(request: &HeaderMap) -> S3Result<HeaderMap> {
-    let is_one_of =
-        |name: &str, names: &[&str], prefixes: &[&str]| names.contains(&name) || prefixes.iter().any(|start| name.starts_with(start));
     let mut shared = HeaderMap::new();
     for (name, value) in request {
-        if is_one_of(name.as_str(), &REFUSED_HEADERS, &REFUSED_HEADER_PREFIXES) {
-            return Err(s3_error!(
-                InvalidRequest,
-                "The header {name} can't hold for all objects of a bulk put. State it in a record of the object's file."
-            ));
+        if REFUSED_HEADERS.has(name.as_str()) {
+            return Err(s3_error!(InvalidRequest, "The header {name} can't apply to all objects of a bulk put."));
         }
-        if CALLER_HEADERS.contains(name) || is_one_of(name.as_str(), &SHARED_HEADERS, &SHARED_HEADER_PREFIXES) {
+        if CALLER_HEADERS.contains(name) || SHARED_HEADERS.has(name.as_str()) {
             shared.append(name.clone(), value.clone());
         }
     }
@@ -218,7 +216,7 @@ impl Puts {
         }
     }
 
-    /// Puts an object. A panic fails only this put.
+    /// Puts an object. A panic of the operation fails only this put.
     fn put(
         &self,
         index: usize,
@@ -248,7 +246,8 @@ impl Puts {
     fn request(&self, entry: Entry, md5: Option<KnownMd5>) -> S3Result<(FirstError, Request<Body>)> {
         let path = format!("/{}/{}{}", self.bucket, url_encoding::encode(&self.prefix), url_encoding::encode(&entry.key));
         let (mut headers, mut extensions, first_error) = (self.shared.clone(), Extensions::new(), FirstError::default());
-        headers.extend(entry.headers);
+        // They were parsed before, or the archive would have been refused.
+        headers.extend(entry.headers().map_err(|_| internal())?);
         headers.insert(header::CONTENT_LENGTH, entry.content.len().into());
         headers.extend(self.host.clone().map(|host| (header::HOST, host)));
         normalize_headers(&mut headers, &mut extensions);

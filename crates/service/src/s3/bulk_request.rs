@@ -38,14 +38,9 @@ pub(crate) struct BulkKind {
     pub(crate) request_kib: u32,
 }
 
-/// Whether a request is a bulk request with this query parameter.
-pub(crate) fn is_bulk_request(parameter: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
-    *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), parameter)
-}
-
 impl BulkKind {
     pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
-        is_bulk_request(self.parameter, method, uri, headers)
+        *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), self.parameter)
     }
 
     fn busy(&self) -> S3Error {
@@ -92,7 +87,7 @@ impl BulkBody {
     }
 }
 
-/// Who sends bulk requests, and where to.
+/// Admits bulk requests and receives their bodies.
 pub(crate) struct BulkRequests {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) addresses: Arc<Addresses>,

@@ -162,7 +162,8 @@ impl S3Route for AfterSignature {
     }
 
     async fn check_access(&self, _: &mut S3Request<Body>) -> S3Result<()> {
-        // Bulk gets check access to each object, all others pass the gate before the operations.
+        // Bulk gets check access to each object. All other requests, and the puts of a bulk put,
+        // pass the gate before the operations.
         Ok(())
     }
 

@@ -24,36 +24,44 @@ const METADATA_OWN_MAX: usize = 128;
 /// Bytes of attributes that requests must leave free for those that the server adds: ETag,
 /// checksum, retention.
 pub(crate) const RESERVED_BYTES: usize = 1 << 10;
-/// Headers of a put that say something of the object. Headers that would change the operation, such
-/// as those of a copy, are excluded.
-const OBJECT_HEADERS: [&str; 17] = [
-    "cache-control",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-md5",
-    "content-type",
-    "expires",
-    "x-amz-object-lock-legal-hold",
-    "x-amz-object-lock-mode",
-    "x-amz-object-lock-retain-until-date",
-    "x-amz-sdk-checksum-algorithm",
-    "x-amz-storage-class",
-    "x-amz-website-redirect-location",
-    "x-amz-grant-full-control",
-    "x-amz-grant-read",
-    "x-amz-grant-read-acp",
-    "x-amz-grant-write-acp",
-];
-/// Prefixes of further such headers.
-const OBJECT_HEADER_PREFIXES: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
+/// Headers of a put that say something of the object, other than its ACL and its tags. Headers that
+/// would change the operation, such as those of a copy, are excluded.
+pub(crate) const OBJECT_HEADERS: HeaderSet = HeaderSet {
+    names: &[
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-md5",
+        "content-type",
+        "expires",
+        "x-amz-object-lock-legal-hold",
+        "x-amz-object-lock-mode",
+        "x-amz-object-lock-retain-until-date",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-storage-class",
+        "x-amz-website-redirect-location",
+        "x-amz-grant-full-control",
+        "x-amz-grant-read",
+        "x-amz-grant-read-acp",
+        "x-amz-grant-write-acp",
+    ],
+    prefixes: &["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"],
+};
 /// Maximum length of a key.
 pub(crate) const KEY_BYTES_MAX: usize = 1_024;
 
-/// Whether a header (in lower case) of a put says something of the object, other than its ACL and
-/// its tags. Requests that state the headers of a put elsewhere may state these.
-pub(crate) fn is_object_header(name: &str) -> bool {
-    OBJECT_HEADERS.contains(&name) || OBJECT_HEADER_PREFIXES.iter().any(|start| name.starts_with(start))
+/// A set of headers, by name and by prefix, in lower case.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeaderSet {
+    pub(crate) names: &'static [&'static str],
+    pub(crate) prefixes: &'static [&'static str],
+}
+
+impl HeaderSet {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains(&name) || self.prefixes.iter().any(|start| name.starts_with(start))
+    }
 }
 
 /// Moves the fields of these names from one input or output to another.

@@ -59,7 +59,7 @@ pub(crate) struct IncomingBody {
     /// Whether the body may end early.
     may_end_early: bool,
     received: u64,
-    /// Permits (KiB) of the memory that all bulk gets share, and the number below which memory
+    /// Permits (KiB) of the memory that all bulk requests share, and the number below which memory
     /// counts as scarce. `None` for all other requests.
     memory: Option<(Arc<Semaphore>, usize)>,
     /// The owner of the memory that the body takes.

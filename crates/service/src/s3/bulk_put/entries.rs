@@ -5,9 +5,9 @@
 //! [ pax header: records ] [ header: name, size ][ content ] ... [ two blocks of zeros ]
 //! ```
 //!
-//! Readers of tar archives differ in what they make of odd ones. Whatever they might take for
-//! different files is an error here: a name twice or in two places, links, sparse files, folders
-//! with content, records that are repeated or malformed, an archive that doesn't end properly.
+//! Tar readers disagree about unusual archives. An archive that two of them could read as different
+//! files is refused: a name twice or in two places, links, sparse files, folders with content,
+//! records that are repeated or malformed, an archive that doesn't end properly.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::pax::{self, Record};
 use crate::s3::bulk_get::tar::{BLOCK_BYTES, END, ETAG, KEY, RANGE, VERSION_ID};
-use crate::s3::new_object::is_object_header;
+use crate::s3::new_object::OBJECT_HEADERS;
 
 /// Prefix of records that state headers of the put: extended attributes `user.fulgurite.HEADER`.
 const HEADER: &str = "SCHILY.xattr.user.fulgurite.";
@@ -35,9 +35,16 @@ const HEADERS_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    /// The headers of its put that the archive states.
-    pub(crate) headers: HeaderMap,
+    /// The pax header before it. Its records are well-formed.
+    records: Bytes,
     pub(crate) content: Bytes,
+}
+
+impl Entry {
+    /// The headers of its put that the archive states.
+    pub(crate) fn headers(&self) -> Result<HeaderMap, MalformedTar> {
+        headers_of(&records_of(&self.records)?, &self.key)
+    }
 }
 
 /// Why an archive can't be stored: a sentence.
@@ -52,7 +59,8 @@ fn malformed<T>(why: impl Into<String>) -> Result<T, MalformedTar> {
 /// What precedes a file and belongs to it.
 #[derive(Debug, Default)]
 struct Preceding<'a> {
-    records: Option<Vec<Record<'a>>>,
+    /// Where its pax header is.
+    records: Option<Range<usize>>,
     long_name: Option<&'a [u8]>,
 }
 
@@ -75,31 +83,34 @@ pub(crate) fn parse(archive: &Bytes) -> Result<Vec<Entry>, MalformedTar> {
         end = range.end.next_multiple_of(BLOCK_BYTES);
         let content = &archive[range.clone()];
         match found.header().entry_type() {
-            EntryType::XHeader if preceding.records.is_none() => preceding.records = Some(records_of(content)?),
+            EntryType::XHeader if preceding.records.is_none() => preceding.records = Some(range),
             EntryType::GNULongName if preceding.long_name.is_none() => preceding.long_name = Some(long_name(content)?),
             EntryType::XHeader | EntryType::GNULongName => return malformed("Two headers precede the same file."),
             EntryType::XGlobalHeader if preceding.is_none() => check_global(content)?,
             entry_type => {
                 let Preceding { records, long_name } = std::mem::take(&mut preceding);
-                let records = records.unwrap_or_default();
+                let header_range = records.unwrap_or_default();
+                let records = records_of(&archive[header_range.clone()])?;
                 let name = name_of(found.header(), &records, long_name)?;
                 let shown = String::from_utf8_lossy(&name);
                 check_size(found.header(), &records, range.len(), &shown)?;
-                let is_folder = entry_type == EntryType::Directory || found.header().as_bytes()[156] == 0 && name.ends_with(b"/");
-                if is_folder && range.is_empty() {
+                // Readers take such a name for that of a folder.
+                let is_folder = entry_type == EntryType::Directory || name.ends_with(b"/");
+                if is_folder && range.is_empty() && !records.iter().any(|record| record.name == KEY) {
                     continue;
                 }
                 if is_folder || !matches!(entry_type, EntryType::Regular | EntryType::Continuous) {
                     return malformed(format!("{shown:?} is not a file: links, sparse files and devices can't be stored."));
                 }
-                let (key, headers) = key_and_headers(&records, &name, &shown)?;
+                let key = key_of(&records, &name, &shown)?;
+                headers_of(&records, &shown)?;
                 if key.is_empty() {
                     return malformed("A file has no name.");
                 }
                 if !keys.insert(key.clone()) {
                     return malformed(format!("The key {key:?} occurs twice."));
                 }
-                entries.push(Entry { key, headers, content: archive.slice(range) });
+                entries.push(Entry { key, records: archive.slice(header_range), content: archive.slice(range) });
             }
         }
     }
@@ -168,10 +179,19 @@ fn check_size(header: &Header, records: &[Record<'_>], size: usize, name: &str) 
     malformed(format!("The size of {name:?} is unclear."))
 }
 
-/// The key and the headers of an object.
-fn key_and_headers(records: &[Record<'_>], name: &[u8], shown: &str) -> Result<(String, HeaderMap), MalformedTar> {
+/// The key of an object: its record, or else the name of the file.
+fn key_of(records: &[Record<'_>], name: &[u8], shown: &str) -> Result<String, MalformedTar> {
+    let key = match records.iter().find(|record| record.name == KEY) {
+        Some(record) => str::from_utf8(record.value),
+        // `tar c .` writes names with `./`.
+        None => str::from_utf8(name.strip_prefix(b"./").unwrap_or(name)),
+    };
+    key.map(str::to_owned).map_err(|_| MalformedTar(format!("The name {shown:?} is not UTF-8.")))
+}
+
+/// The headers of an object's put.
+fn headers_of(records: &[Record<'_>], shown: &str) -> Result<HeaderMap, MalformedTar> {
     let mut headers = HeaderMap::new();
-    let mut key = None;
     let own = records.iter().filter(|record| record.name.starts_with(HEADER));
     if own.clone().nth(HEADERS_MAX).is_some() {
         return malformed(format!("{shown:?} has more than {HEADERS_MAX} records with headers."));
@@ -182,13 +202,12 @@ fn key_and_headers(records: &[Record<'_>], name: &[u8], shown: &str) -> Result<(
     for Record { name: record, value } in own {
         let invalid = || MalformedTar(format!("The value of the record {record:?} of {shown:?} is invalid."));
         match *record {
-            KEY => key = Some(str::from_utf8(value).map_err(|_| invalid())?),
-            // Bulk gets state these, of the version that was read.
-            ETAG | VERSION_ID => {}
+            // Bulk gets state the ETag and the version that they read.
+            KEY | ETAG | VERSION_ID => {}
             RANGE => return malformed(format!("{shown:?} is a part of an object.")),
             _ => {
                 let header = &record[HEADER.len()..];
-                if !is_object_header(header) && !OTHER_HEADERS.contains(&header) {
+                if !OBJECT_HEADERS.has(header) && !OTHER_HEADERS.contains(&header) {
                     return malformed(format!("The record {record:?} of {shown:?} is no header that an object can have."));
                 }
                 let header = HeaderName::from_bytes(header.as_bytes()).map_err(|_| invalid())?;
@@ -196,13 +215,7 @@ fn key_and_headers(records: &[Record<'_>], name: &[u8], shown: &str) -> Result<(
             }
         }
     }
-    let key = match key {
-        Some(key) => key,
-        // `tar c .` writes names with `./`.
-        None => str::from_utf8(name.strip_prefix(b"./").unwrap_or(name))
-            .map_err(|_| MalformedTar(format!("The name {shown:?} is not UTF-8.")))?,
-    };
-    Ok((key.to_owned(), headers))
+    Ok(headers)
 }
 
 #[cfg(test)]
@@ -236,6 +249,7 @@ mod tests {
     fn files_become_objects_with_the_headers_of_their_records() {
         let entries = parsed(archive(&[
             (EntryType::Directory, "night/", &[], b""),
+            (EntryType::Regular, "old/", &[], b""),
             (EntryType::Regular, "./night/a", &[("SCHILY.xattr.user.fulgurite.content-type", b"image/fits")], b"abc"),
             (EntryType::Regular, "b", &[("SCHILY.xattr.user.fulgurite.key", b"b/"), ("mtime", b"1.5"), (ETAG, b"x")], b""),
             (EntryType::Regular, "c", &[("path", "é".as_bytes()), ("SCHILY.xattr.user.note", b"two\nlines")], &[7; 1_000]),
@@ -244,8 +258,8 @@ mod tests {
         let keys: Vec<_> = entries.iter().map(|entry| (entry.key.as_str(), entry.content.len())).collect();
         assert_eq!(keys, [("night/a", 3), ("b/", 0), ("é", 1_000)]);
         assert_eq!(&entries[0].content[..], b"abc");
-        assert_eq!(entries.iter().map(|entry| entry.headers.len()).collect::<Vec<_>>(), [1, 0, 0]);
-        assert!(entries[0].headers["content-type"] == "image/fits");
+        assert_eq!(entries.iter().map(|entry| entry.headers().expect("headers").len()).collect::<Vec<_>>(), [1, 0, 0]);
+        assert!(entries[0].headers().expect("headers")["content-type"] == "image/fits");
     }
 
     #[test]
@@ -262,6 +276,8 @@ mod tests {
             (one(EntryType::Link, "a", &[], b""), "not a file"),
             (one(EntryType::Fifo, "a", &[], b""), "not a file"),
             (one(EntryType::Directory, "a/", &[], b"abc"), "not a file"),
+            (one(EntryType::Regular, "a/", &[], b"abc"), "not a file"),
+            (one(EntryType::Directory, "a/", &[(KEY, b"a/")], b""), "not a file"),
             (one(EntryType::GNUSparse, "a", &[], b"abc"), "not a file"),
             (one(EntryType::Regular, "", &[], b""), "no name"),
             (one(EntryType::Regular, "a", &[("path", b"\xff")], b""), "UTF-8"),

@@ -29,7 +29,7 @@ use crate::http::url_encoding;
 use crate::s3::errors::answers::escape;
 use crate::s3::errors::malformed_xml;
 use crate::s3::framework::Framework;
-use crate::s3::new_object::is_object_header;
+use crate::s3::new_object::OBJECT_HEADERS;
 use crate::s3::normalize::normalize_headers;
 use crate::s3::tags;
 use crate::state::{State, now_ms};
@@ -116,7 +116,7 @@ impl Forms {
             match name.as_str() {
                 "acl" => insert(&mut headers, "x-amz-acl", value)?,
                 "tagging" => insert(&mut headers, "x-amz-tagging", &tagging(value)?)?,
-                name if is_object_header(name) => insert(&mut headers, name, value)?,
+                name if OBJECT_HEADERS.has(name) => insert(&mut headers, name, value)?,
                 _ => {}
             }
         }
