@@ -115,7 +115,9 @@ impl BulkRequests {
         let announced = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length_of(announced, &request.headers)?;
         if length > BODY_BYTES_MAX {
-            return Err(custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "Your request was too large."));
+            let mut too_large = custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "");
+            too_large.set_message(format!("Your request was too large: the body of a {} has at most {BODY_BYTES_MAX} bytes.", kind.name));
+            return Err(too_large);
         }
         let (memory, needed_kib) = (&self.gateway.bulk_kib, (kind.request_kib + (kind.body_kib)(length)) as usize);
         if needed_kib > self.gateway.bulk_kib_max {

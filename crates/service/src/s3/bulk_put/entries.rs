@@ -72,7 +72,8 @@ impl Preceding<'_> {
 
 /// The files of an archive.
 pub(crate) fn parse(archive: &Bytes) -> Result<Vec<Entry>, MalformedTar> {
-    let unreadable = |error: std::io::Error| MalformedTar(format!("The tar archive can't be read: {error}."));
+    let unreadable =
+        |error: std::io::Error| MalformedTar(format!("The body is not a tar archive, or it is compressed or damaged: {error}."));
     let (mut entries, mut keys, mut end) = (Vec::new(), HashSet::new(), 0);
     let mut preceding = Preceding::default();
     let mut reader = Archive::new(Cursor::new(archive));
@@ -100,7 +101,9 @@ pub(crate) fn parse(archive: &Bytes) -> Result<Vec<Entry>, MalformedTar> {
                     continue;
                 }
                 if is_folder || !matches!(entry_type, EntryType::Regular | EntryType::Continuous) {
-                    return malformed(format!("{shown:?} is not a file: links, sparse files and devices can't be stored."));
+                    return malformed(format!(
+                        "{shown:?} is not a plain file: links (hard ones too), sparse files and devices can't be stored."
+                    ));
                 }
                 let key = key_of(&records, &name, &shown)?;
                 headers_of(&records, &shown)?;
@@ -272,13 +275,13 @@ mod tests {
         for (archive, why) in [
             (archive(&[file("a"), file("a")]), "twice"),
             (archive(&[file("a"), file("./a")]), "twice"),
-            (one(EntryType::Symlink, "a", &[], b""), "not a file"),
-            (one(EntryType::Link, "a", &[], b""), "not a file"),
-            (one(EntryType::Fifo, "a", &[], b""), "not a file"),
-            (one(EntryType::Directory, "a/", &[], b"abc"), "not a file"),
-            (one(EntryType::Regular, "a/", &[], b"abc"), "not a file"),
-            (one(EntryType::Directory, "a/", &[(KEY, b"a/")], b""), "not a file"),
-            (one(EntryType::GNUSparse, "a", &[], b"abc"), "not a file"),
+            (one(EntryType::Symlink, "a", &[], b""), "not a plain file"),
+            (one(EntryType::Link, "a", &[], b""), "not a plain file"),
+            (one(EntryType::Fifo, "a", &[], b""), "not a plain file"),
+            (one(EntryType::Directory, "a/", &[], b"abc"), "not a plain file"),
+            (one(EntryType::Regular, "a/", &[], b"abc"), "not a plain file"),
+            (one(EntryType::Directory, "a/", &[(KEY, b"a/")], b""), "not a plain file"),
+            (one(EntryType::GNUSparse, "a", &[], b"abc"), "not a plain file"),
             (one(EntryType::Regular, "", &[], b""), "no name"),
             (one(EntryType::Regular, "a", &[("path", b"\xff")], b""), "UTF-8"),
             (one(EntryType::Regular, "a", &[("path", b"b\0")], b""), "zero"),
@@ -293,7 +296,7 @@ mod tests {
             (one(EntryType::XGlobalHeader, "g", &[], b"13 path=abcd\n"), "global"),
             (one(EntryType::XGlobalHeader, "g", &[], b"13 path"), "malformed"),
             // A global header between a file and its records.
-            (archive(&[(EntryType::XGlobalHeader, "g", &[("path", b"b")], b"15 comment=abc\n"), file("a")]), "not a file"),
+            (archive(&[(EntryType::XGlobalHeader, "g", &[("path", b"b")], b"15 comment=abc\n"), file("a")]), "not a plain file"),
             (archive(&[(EntryType::Regular, "a", &[("path", b"b")], b""), long(b"c\0"), file("d"), long(b"e\0")]), "no file"),
             (archive(&[long(b"b\0"), (EntryType::Regular, "a", &[("path", b"c")], b"")]), "another"),
             (archive(&[long(b"b\0"), long(b"c\0"), file("a")]), "Two headers"),
