@@ -1,7 +1,7 @@
 //! Small objects that wait at the same time are put together, with one request.
 //!
 //! ```text
-//! store -> queue -> sender: takes what waits -> bulk put -> stored, or to be put alone
+//! store -> queue -> sender: takes what waits -> bulk put -> stored, compared, or put alone
 //! ```
 //!
 //! Nothing waits for a batch to fill: while senders wait for the server, others queue up, so the
