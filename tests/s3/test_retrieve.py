@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tarfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -175,14 +176,14 @@ def test_runs_that_are_killed_lose_and_double_nothing(case: Case):
     keys = list(case.objects)
     command = case.command(keys, "--part-objects", "40", "--connections", "3")
     kills = 0
-    for attempt in range(40):
-        process = subprocess.Popen(command, env=case.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            process.wait(0.02 * (attempt + 1))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.communicate()
+    for attempt in range(60):
+        process = subprocess.Popen(command, env=case.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # Killed after a while, or as soon as it has completed another few parts of the 50.
+        started, parts = time.monotonic(), len(case.parts("tar"))
+        while process.poll() is None:
+            if time.monotonic() - started > 0.02 * (attempt + 1) or len(case.parts("tar")) > parts + attempt // 2:
+                process.send_signal(signal.SIGKILL)
+                kills += process.wait() == -signal.SIGKILL
         if process.returncode == 0:
             break
     assert kills >= 3 and process.returncode == 0, "it was killed, and ended in the end"

@@ -356,3 +356,34 @@ fn body(result: BulkPutResult) -> Body {
     });
     Body::http_body_unsync(StreamBody::new(Box::pin(pieces)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of the prefix for each line would take 32 MB of unreserved memory.
+    #[test]
+    fn a_prefix_is_added_to_a_line_only_while_it_is_sent() {
+        let line = |key: String| Line { key, outcome: Outcome::failed(("KeyTooLongError".into(), "Your key is too long".into())) };
+        let lines: Vec<Line> = (0..30_000).map(|number| line(number.to_string())).collect();
+        let keys_bytes = |result: &BulkPutResult| result.lines.iter().map(|line| line.key.capacity()).sum::<usize>();
+        let memory_permits = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("memory");
+        let mut result = BulkPutResult {
+            bucket: "survey".into(),
+            prefix: "p".repeat(KEY_BYTES_MAX),
+            lines,
+            next: None,
+            _memory_permits: memory_permits,
+        };
+        let (taken, mut json) = (keys_bytes(&result), Vec::new());
+        while let Some(piece) = result.piece() {
+            assert!(piece.len() < RESULT_PIECE_BYTES + 2 * KEY_BYTES_MAX && keys_bytes(&result) <= taken);
+            json.extend_from_slice(&piece);
+        }
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!((json["stored"].as_u64(), json["failed"].as_u64()), (Some(0), Some(30_000)));
+        for (number, line) in json["objects"].as_array().expect("lines").iter().enumerate() {
+            assert_eq!(line["key"], format!("{}{number}", result.prefix));
+        }
+    }
+}
