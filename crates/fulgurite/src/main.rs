@@ -3,9 +3,10 @@
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
 //! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`](mod@audit) on
 //! the crate `audit`, [`bench`](mod@bench) on the crate `load`, [`ingest`] on the crate of that
-//! name, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates `bagit` and
-//! `ocfl` too, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
-//! [`Outcome`] maps results to exit statuses.
+//! name, [`migrate`](mod@migrate) on the crate `migration`, [`serve`] on the crate `service`,
+//! [`import`] and [`export`] on the crates `bagit` and `ocfl` too, most others on the crate
+//! `archive`. [`diagnostics`] writes to standard error, and [`Outcome`] maps results to exit
+//! statuses.
 
 mod args;
 mod attach;
@@ -29,6 +30,7 @@ mod keys;
 mod library;
 mod list;
 mod log;
+mod migrate;
 mod object_id;
 mod outcome;
 mod own;
@@ -42,6 +44,7 @@ mod serve;
 mod setup;
 mod signals;
 mod stores;
+mod tables;
 mod text;
 mod twin;
 mod voxels;
@@ -177,6 +180,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench::bench(&session, &bench),
         Command::Ingest(ingest) => ingest::ingest(&session, &ingest),
         Command::Retrieve(retrieve) => retrieve::retrieve(&session, &retrieve),
+        Command::Migrate(migrate) => migrate::migrate(&session, &migrate),
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),
     };

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use fulgurite_twin::plan;
 use serde_json::{Value, json};
 
-use super::{Plan, VERSION, overrides, write};
-use crate::{Outcome, Session};
+use super::{Plan, VERSION, overrides};
+use crate::{Outcome, Session, tables};
 
 pub(super) fn plan(session: &Session, asked: &Plan) -> Result<Outcome> {
     let plan = plan::Plan::read(&asked.plan, &overrides(&asked.set)?)?;
@@ -22,8 +22,8 @@ pub(super) fn plan(session: &Session, asked: &Plan) -> Result<Outcome> {
     if let Some(folder) = &asked.out {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         for (name, table) in [("years", outcome.table()), ("failures", outcome.failures_table())] {
-            write::write_table(folder, name, &table)?;
-            write::write_csv(&folder.join(format!("{name}.columns.csv")), &table.dictionary())?;
+            tables::write_table(folder, name, &table)?;
+            tables::write_csv(&folder.join(format!("{name}.columns.csv")), &table.dictionary())?;
         }
         let path = folder.join("plan.txt");
         let text = format!("{}\n\nAssumed:\n- {}\n", outcome.statement(), outcome.assumptions().join("\n- "));
@@ -41,8 +41,8 @@ fn json_of(outcome: &plan::Outcome) -> Value {
         "plan": outcome.plan.name,
         "title": outcome.plan.title,
         "version": VERSION,
-        "years": write::rows_json(&outcome.table()),
-        "failures": write::rows_json(&outcome.failures_table()),
+        "years": tables::rows_json(&outcome.table()),
+        "failures": tables::rows_json(&outcome.failures_table()),
         "met": outcome.unmet.is_none(),
         "statement": outcome.statement(),
         "assumptions": outcome.assumptions(),

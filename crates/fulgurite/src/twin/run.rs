@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 use super::clock::{self, Clock};
 use super::watch::{NewPage, Watching};
 use super::{VERSION, bar, failed, report_missed, threads, write};
-use crate::{Outcome, Session, text};
+use crate::{Outcome, Session, tables, text};
 
 pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     let mut scenario = run.chosen.read()?;
@@ -115,7 +115,7 @@ fn json_of(point: &PointRuns) -> serde_json::Value {
         .iter()
         .map(|run| {
             let figures: Map<String, serde_json::Value> =
-                figures(run).into_iter().map(|figure| (figure.name.to_owned(), write::json_value(&figure.value))).collect();
+                figures(run).into_iter().map(|figure| (figure.name.to_owned(), tables::json_value(&figure.value))).collect();
             let missed: Vec<String> = scenario.expect.missed(run).iter().map(ToString::to_string).collect();
             json!({ "seed": run.seed, "figures": figures, "missed": missed })
         })

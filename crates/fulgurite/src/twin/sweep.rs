@@ -7,7 +7,7 @@ use fulgurite_twin::sweep::{points, run_points};
 use serde_json::json;
 
 use super::{RUNS, Sweep, VERSION, bar, failed, overrides, report_missed, threads, write};
-use crate::{Outcome, Session};
+use crate::{Outcome, Session, tables};
 
 /// Maximum number of combinations; more are a mistake.
 const POINTS_MAX: usize = 100_000;
@@ -27,7 +27,7 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     bar.finish_and_clear();
     let results = results.map_err(|error| failed(&sweep.chosen.scenario, error))?;
     let table = summary(&results);
-    session.answer(|| json!({ "version": VERSION, "points": write::rows_json(&table) }));
+    session.answer(|| json!({ "version": VERSION, "points": tables::rows_json(&table) }));
     session.say(&format!("{}, {runs} runs, fulgurite {VERSION}", results[0].point.scenario.name));
     session.say(&shown(&table, results[0].point.varied.len()).to_string());
     if let Some(folder) = &sweep.out {

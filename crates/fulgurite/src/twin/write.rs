@@ -1,18 +1,17 @@
 //! Writes results as files: a row per run and a row per combination, as CSV and as Parquet; a
 //! description of the columns; the complete scenarios.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use fulgurite_table::{Table, Value};
+use fulgurite_table::Table;
 use fulgurite_twin::results::{summary, table};
 use fulgurite_twin::sweep::PointRuns;
 use fulgurite_twin::timeline::Timeline;
 
 use super::VERSION;
-use crate::Session;
+use crate::{Session, tables};
 
 /// The data of figures over time.
 const TIMELINE: &str = "timeline.csv";
@@ -37,7 +36,7 @@ fn prepare_for(folder: &Path, first: &str) -> Result<()> {
 
 /// Writes the figures of a run over time, and their data.
 pub(super) fn write_plot(session: &Session, folder: &Path, scenario: &str, seed: u64, timeline: &Timeline) -> Result<()> {
-    write_csv(&folder.join(TIMELINE), &timeline.table())?;
+    tables::write_csv(&folder.join(TIMELINE), &timeline.table())?;
     for (name, figure) in timeline.figures(&format!("{scenario}, seed {seed}")) {
         figure.write(folder, name).with_context(|| folder.join(name).display().to_string())?;
     }
@@ -49,9 +48,9 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     let name = &points[0].point.scenario.name;
     let noted = |table: Table| table.note("scenario", name).note("version", VERSION);
     let (runs, means) = (noted(table(points)), noted(summary(points)));
-    write_table(folder, "runs", &runs)?;
-    write_csv(&folder.join("runs.columns.csv"), &runs.dictionary())?;
-    write_table(folder, "means", &means)?;
+    tables::write_table(folder, "runs", &runs)?;
+    tables::write_csv(&folder.join("runs.columns.csv"), &runs.dictionary())?;
+    tables::write_table(folder, "means", &means)?;
     for (index, point) in points.iter().enumerate() {
         let file = if points.len() == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") };
         let path = folder.join(file);
@@ -64,44 +63,4 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     }
     session.say(&format!("Written to {}.", crate::text::path(folder)));
     Ok(())
-}
-
-pub(super) fn write_table(folder: &Path, name: &str, table: &Table) -> Result<()> {
-    write_csv(&folder.join(format!("{name}.csv")), table)?;
-    let path = folder.join(format!("{name}.parquet"));
-    let write = || -> Result<()> {
-        let mut file = BufWriter::new(File::create(&path)?);
-        table.write_parquet(&mut file)?;
-        Ok(file.flush()?)
-    };
-    write().with_context(|| path.display().to_string())
-}
-
-pub(super) fn write_csv(path: &Path, table: &Table) -> Result<()> {
-    let write = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        table.write_csv(&mut file)?;
-        file.flush()
-    };
-    write().with_context(|| path.display().to_string())
-}
-
-/// Each row as an object, with column names as keys.
-pub(super) fn rows_json(table: &Table) -> serde_json::Value {
-    let object = |row: &Vec<Value>| {
-        let entries = table.columns().iter().zip(row).map(|(column, value)| (column.name().to_owned(), json_value(value)));
-        serde_json::Value::Object(entries.collect())
-    };
-    table.rows().iter().map(object).collect()
-}
-
-/// A figure as JSON. Values without a JSON number, such as infinity, become null.
-pub(super) fn json_value(value: &Value) -> serde_json::Value {
-    match value {
-        Value::F64(value) => serde_json::Number::from_f64(*value).map_or(serde_json::Value::Null, serde_json::Value::Number),
-        Value::I64(value) => (*value).into(),
-        Value::Text(value) => value.as_str().into(),
-        Value::Bool(value) => (*value).into(),
-        Value::Missing => serde_json::Value::Null,
-    }
 }

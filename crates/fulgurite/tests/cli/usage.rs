@@ -178,6 +178,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("ingest kafka", &["--topic=t", "--brokers=nowhere:1", "--endpoint=nowhere", "--bucket=b"], Some(2)),
         ("retrieve", &["nowhere", "--to=folder", "--endpoint=nowhere", "--bucket=b"], Some(2)),
         ("demo", &["--into=file"], Some(1)),
+        ("migrate plan", &["nowhere.toml"], Some(2)),
         ("twin run", &["nowhere.toml"], Some(2)),
         ("twin sweep", &["nowhere.toml", "--vary=shuttles.count=8"], Some(2)),
         ("twin compare", &["nowhere.toml", "elsewhere.toml"], Some(2)),
@@ -190,8 +191,9 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("channel ber", &["--noise=0.6"], Some(1)),
         ("channel sectors", &["--model=nowhere", "--sectors=8"], Some(1)),
         ("channel frames", &["--into=file/below", "--sectors=8"], Some(1)),
-        // This command reads nothing.
+        // These commands read nothing.
         ("twin reference", &[], None),
+        ("migrate reference", &[], None),
     ];
     let check = |words: &[&str], status: i32| {
         let ran = place.run(words);

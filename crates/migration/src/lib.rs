@@ -1,0 +1,33 @@
+//! Migration: copying an archive from one medium to another, with one pipeline that runs it and
+//! plans it.
+//!
+//! ```text
+//!              a station
+//! inventory -> input streams -> spool volumes -> output streams -> scan streams -> migrated
+//!     ^  lots                                                          |
+//!     '------------ files that failed, to be tried again <-------------'
+//! ```
+//!
+//! A [`Lot`] is a number of files of one family that move together. The [`Pipeline`] decides which
+//! stream handles which lot, and when. It knows no clock, no store and no chance: it is handed an
+//! [`Event`] with the instant, and returns [`Command`]s.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`layout`] | stations, their streams and spool volumes, and the rules |
+//! | [`pipeline`] | the state machine |
+//! | [`figures`] | what each stream did with its time, and what it waited for |
+//! | [`plan`] | the pipeline in a simulation: how long a migration takes, and what limits it |
+#![forbid(unsafe_code)]
+
+mod event;
+pub mod figures;
+pub mod layout;
+mod lot;
+pub mod pipeline;
+pub mod plan;
+
+pub use event::{Command, Event};
+pub use layout::{Layout, Rules, Spool, Station};
+pub use lot::{FamilyId, Lot, LotId, SourceVolume};
+pub use pipeline::Pipeline;

@@ -1,0 +1,348 @@
+//! The state machine: which stream handles which lot, and when.
+//!
+//! ```text
+//! ask -> offered -> held -> reading -> spooled -> writing -> written -> scanning -> migrated
+//!                    |                    |                     |
+//!              waits for room       waits for an output   waits for a scan
+//! ```
+//!
+//! After each event the pipeline settles: free streams take the first lot that the rules let them
+//! take, scans before outputs before inputs, so that what is on its way arrives before more is
+//! read.
+
+mod settle;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use fulgurite_domain::Micros;
+
+use crate::event::{Command, Done, Event};
+use crate::layout::{Layout, Rules, Spool, SpoolId, Stage, StreamId, StreamPlace};
+use crate::lot::{FamilyId, Lot, LotId, SourceVolume};
+
+/// What a stream does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It handles a lot.
+    Busy(LotId),
+    /// It waits.
+    Waits(Wait),
+}
+
+/// What a stream waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wait {
+    /// The run has not begun, is paused, or ends.
+    Order,
+    /// The inventory's answer.
+    Inventory,
+    /// Files: none are left, or those left are to be tried again later.
+    Files,
+    /// The limit of this hour.
+    Limit,
+    /// Room in a spool volume: outputs are too slow.
+    Room,
+    /// A spool volume that another stream uses.
+    Volume,
+    /// A lot in a spool volume: inputs are too slow.
+    Input,
+    /// Lots in the spool volumes are of families that other outputs write.
+    Family,
+    /// Scans: too many lots are written and not scanned.
+    Scan,
+    /// A written lot: outputs are too slow.
+    Output,
+}
+
+impl Wait {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Order,
+        Self::Inventory,
+        Self::Files,
+        Self::Limit,
+        Self::Room,
+        Self::Volume,
+        Self::Input,
+        Self::Family,
+        Self::Scan,
+        Self::Output,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Inventory => "inventory",
+            Self::Files => "files",
+            Self::Limit => "limit",
+            Self::Room => "room",
+            Self::Volume => "volume",
+            Self::Input => "input",
+            Self::Family => "family",
+            Self::Scan => "scan",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// What a stream is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// An input asked the inventory.
+    Asked,
+    /// An input waits for room for a lot.
+    Holds(LotId),
+    Handles(LotId),
+}
+
+#[derive(Debug, Clone)]
+struct Stream {
+    place: StreamPlace,
+    doing: Doing,
+    /// What it waits for, if it handles nothing.
+    wait: Wait,
+    /// The volume in an input's drive.
+    mounted: Option<SourceVolume>,
+    /// The family that an output wrote last.
+    family: Option<FamilyId>,
+    /// When an input asks again; `None` if the inventory had nothing left for it.
+    asks_at: Option<Micros>,
+}
+
+#[derive(Debug, Clone)]
+struct SpoolState {
+    station: u16,
+    spool: Spool,
+    /// Bytes that lots take or have reserved.
+    used: u64,
+    /// Streams that read from it or write to it.
+    users: u16,
+}
+
+/// Where a lot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    Held,
+    Reading(SpoolId),
+    Spooled(SpoolId),
+    Writing(SpoolId),
+    Written,
+    Scanning,
+}
+
+#[derive(Debug, Clone)]
+struct OnItsWay {
+    lot: Lot,
+    station: u16,
+    position: Position,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    NotBegun,
+    Running,
+    Paused,
+    Stopping,
+    Ended,
+}
+
+/// A migration under way.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    rules: Rules,
+    streams: Vec<Stream>,
+    spools: Vec<SpoolState>,
+    /// For each station, true if it scans.
+    scans: Vec<bool>,
+    lots: BTreeMap<LotId, OnItsWay>,
+    mode: Mode,
+    /// The next read may begin at this instant, because of the limit.
+    reads_from: Micros,
+    /// The earliest instant for which a wake-up was asked.
+    wakes_at: Option<Micros>,
+}
+
+impl Pipeline {
+    /// A pipeline that has not begun.
+    ///
+    /// # Panics
+    /// If a station has no input, no output or no spool volume.
+    #[must_use]
+    pub fn new(layout: &Layout) -> Self {
+        for station in &layout.stations {
+            assert!(station.inputs > 0 && station.outputs > 0 && !station.spools.is_empty(), "nothing could pass {}", station.name);
+        }
+        let stream =
+            |place| Stream { place, doing: Doing::Nothing, wait: Wait::Order, mounted: None, family: None, asks_at: Some(Micros::ZERO) };
+        let spool = |(station, spool)| SpoolState { station, spool, used: 0, users: 0 };
+        Self {
+            rules: layout.rules.clone(),
+            streams: layout.streams().into_iter().map(stream).collect(),
+            spools: layout.spools().into_iter().map(spool).collect(),
+            scans: layout.stations.iter().map(|station| station.scans > 0).collect(),
+            lots: BTreeMap::new(),
+            mode: Mode::NotBegun,
+            reads_from: Micros::ZERO,
+            wakes_at: None,
+        }
+    }
+
+    /// Handles an event and appends what should be done. Instants never decrease.
+    ///
+    /// # Panics
+    /// If the event can't follow the earlier ones, such as the end of a stage that never began.
+    pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
+        match event {
+            Event::Begun => self.mode = Mode::Running,
+            Event::Offered { stream, lot } => self.offered(stream, lot, commands),
+            Event::NothingOffered { stream, again_at } => {
+                let stream = &mut self.streams[usize::from(stream.0)];
+                assert_eq!(stream.doing, Doing::Asked, "only a question is answered");
+                (stream.doing, stream.mounted, stream.asks_at) = (Doing::Nothing, None, again_at);
+            }
+            Event::Read(done) => self.read(done, commands),
+            Event::Written(done) => self.written(done, commands),
+            Event::Scanned(done) => self.scanned(done),
+            Event::Woken => self.wakes_at = self.wakes_at.filter(|&at| at > now),
+            Event::Paused if self.mode == Mode::Running => self.mode = Mode::Paused,
+            Event::Resumed if self.mode == Mode::Paused => self.mode = Mode::Running,
+            Event::Stopped if self.mode != Mode::Ended => self.stop(),
+            Event::Paused | Event::Resumed | Event::Stopped => {}
+        }
+        self.settle(now, commands);
+    }
+
+    /// The streams, in the order of their identifiers.
+    pub fn streams(&self) -> impl Iterator<Item = (StreamPlace, Activity)> + '_ {
+        self.streams.iter().map(|stream| {
+            let activity = match stream.doing {
+                Doing::Handles(lot) => Activity::Busy(lot),
+                _ => Activity::Waits(stream.wait),
+            };
+            (stream.place, activity)
+        })
+    }
+
+    /// Bytes that lots take or have reserved in each spool volume, in the order of their
+    /// identifiers.
+    pub fn spooled_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.spools.iter().map(|spool| spool.used)
+    }
+
+    /// A lot that is on its way.
+    #[must_use]
+    pub fn lot(&self, id: LotId) -> Option<&Lot> {
+        self.lots.get(&id).map(|on_its_way| &on_its_way.lot)
+    }
+
+    /// Number of lots on their way.
+    #[must_use]
+    pub fn lots(&self) -> usize {
+        self.lots.len()
+    }
+
+    /// True if a drive other than the stream's has the volume mounted.
+    #[must_use]
+    pub fn is_in_use(&self, volume: SourceVolume, stream: StreamId) -> bool {
+        (0..).zip(&self.streams).any(|(index, other)| StreamId(index) != stream && other.mounted == Some(volume))
+    }
+
+    /// True once [`Command::End`] was given.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.mode == Mode::Ended
+    }
+
+    fn offered(&mut self, id: StreamId, lot: Lot, commands: &mut Vec<Command>) {
+        assert!(lot.files > 0, "a lot has files");
+        let stream = &mut self.streams[usize::from(id.0)];
+        assert_eq!(stream.doing, Doing::Asked, "only a question is answered");
+        let station = stream.place.station;
+        stream.mounted = lot.volume;
+        let largest = self.spools.iter().filter(|spool| spool.station == station).map(|spool| spool.spool.bytes).max();
+        let largest = largest.expect("each station has a spool volume");
+        if lot.bytes > largest {
+            stream.doing = Doing::Nothing;
+            commands.push(Command::Reject { stream: id, lot: lot.id, largest });
+            return;
+        }
+        if self.mode == Mode::Stopping {
+            // It stays in the inventory.
+            stream.doing = Doing::Nothing;
+            return;
+        }
+        stream.doing = Doing::Holds(lot.id);
+        let earlier = self.lots.insert(lot.id, OnItsWay { lot, station, position: Position::Held });
+        assert!(earlier.is_none(), "lots have numbers of their own");
+    }
+
+    /// Ends a stage: the stream is free, and what passed is left of the lot. Returns where the lot
+    /// was.
+    fn end_stage(&mut self, done: Done, stage: Stage) -> Position {
+        let stream = &mut self.streams[usize::from(done.stream.0)];
+        assert!(stream.doing == Doing::Handles(done.lot) && stream.place.stage == stage, "a stage ends that has begun");
+        stream.doing = Doing::Nothing;
+        let on_its_way = self.lots.get_mut(&done.lot).expect("a lot being handled is on its way");
+        assert!(done.files <= on_its_way.lot.files && done.bytes <= on_its_way.lot.bytes, "a lot doesn't grow");
+        if done.files < on_its_way.lot.files {
+            // The inventory has files again.
+            self.streams.iter_mut().for_each(|stream| stream.asks_at = stream.asks_at.or(Some(Micros::ZERO)));
+        }
+        (on_its_way.lot.files, on_its_way.lot.bytes) = (done.files, done.bytes);
+        on_its_way.position
+    }
+
+    fn read(&mut self, done: Done, commands: &mut Vec<Command>) {
+        let reserved = self.lots.get(&done.lot).map_or(0, |on_its_way| on_its_way.lot.bytes);
+        let Position::Reading(spool) = self.end_stage(done, Stage::Input) else { unreachable!("the input handled it") };
+        self.spools[usize::from(spool.0)].users -= 1;
+        self.spools[usize::from(spool.0)].used -= reserved - done.bytes;
+        self.pass_on(done.lot, Position::Spooled(spool));
+        if done.files == 0 {
+            commands.push(Command::Release { lot: done.lot, spool });
+        }
+    }
+
+    fn written(&mut self, done: Done, commands: &mut Vec<Command>) {
+        let spooled = self.lots.get(&done.lot).map_or(0, |on_its_way| on_its_way.lot.bytes);
+        let Position::Writing(spool) = self.end_stage(done, Stage::Output) else { unreachable!("the output handled it") };
+        self.spools[usize::from(spool.0)].users -= 1;
+        self.spools[usize::from(spool.0)].used -= spooled;
+        commands.push(Command::Release { lot: done.lot, spool });
+        let station = self.lots[&done.lot].station;
+        self.pass_on(done.lot, Position::Written);
+        if !self.scans[usize::from(station)] {
+            self.lots.remove(&done.lot);
+        }
+    }
+
+    fn scanned(&mut self, done: Done) {
+        self.end_stage(done, Stage::Scan);
+        self.lots.remove(&done.lot);
+    }
+
+    /// Moves a lot on, or forgets it if nothing is left of it.
+    fn pass_on(&mut self, lot: LotId, position: Position) {
+        let on_its_way = self.lots.get_mut(&lot).expect("it is on its way");
+        on_its_way.position = position;
+        if on_its_way.lot.files == 0 {
+            self.lots.remove(&lot);
+        }
+    }
+
+    /// Lots that no stream has begun to read stay in the inventory.
+    fn stop(&mut self) {
+        self.mode = Mode::Stopping;
+        self.lots.retain(|_, on_its_way| on_its_way.position != Position::Held);
+        for stream in &mut self.streams {
+            if matches!(stream.doing, Doing::Holds(_)) {
+                stream.doing = Doing::Nothing;
+            }
+        }
+    }
+}

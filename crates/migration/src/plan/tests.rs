@@ -1,0 +1,193 @@
+use fulgurite_settings::Override;
+
+use super::*;
+use crate::layout::Stage;
+use crate::pipeline::Wait;
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse("test", text, &[]).expect("a scenario")
+}
+
+/// One station with one stream each, memory as its spool, and files of 1 GB.
+const SIMPLE: &str = r#"
+[files]
+total = "100 GB"
+[input]
+rate = "50 MB/s"
+[output]
+rate = "100 MB/s"
+gap = "0 s"
+gap_max = "0 s"
+[stations]
+count = 1
+inputs = 1
+outputs = 1
+spools = 1
+spool = "10 GB"
+spool_exclusive = false
+spool_write = "1 GB/s"
+spool_read = "1 GB/s"
+link = "1 GB/s"
+"#;
+
+fn simple(more: &[&str]) -> Scenario {
+    let overrides: Vec<Override> = more.iter().map(|text| Override::parse("--set", text).expect("a setting")).collect();
+    Scenario::parse("test", SIMPLE, &overrides).expect("a scenario")
+}
+
+fn elapsed_s(more: &[&str]) -> f64 {
+    simulate(&simple(more)).elapsed().seconds()
+}
+
+fn assert_near(found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() <= share, "{found}, expected {expected}");
+}
+
+#[test]
+fn the_slowest_stage_sets_the_pace() {
+    // 100 files of 20 s each, and the last is written in another 10 s.
+    assert_near(elapsed_s(&[]), 2_010.0, 1e-6);
+    // The first is read in 20 s, and 100 are written in 15 s each.
+    assert_near(elapsed_s(&["output.gap=\"5 s\"", "output.gap_max=\"5 s\"", "input.rate=\"200 MB/s\""]), 5.0 + 1_500.0, 1e-6);
+    // A scan of 40 s each is slower than both.
+    assert_near(elapsed_s(&["stations.scans=1", "scan.rate=\"25 MB/s\""]), 20.0 + 10.0 + 4_000.0, 1e-6);
+    // Two inputs share a link.
+    assert_near(elapsed_s(&["stations.inputs=2"]), 1_000.0 + 20.0, 0.01);
+    assert_near(elapsed_s(&["stations.inputs=2", "stations.source=\"60 MB/s\""]), 100e9 / 60e6 + 20.0, 0.01);
+    // Two stations are twice as fast.
+    assert_near(elapsed_s(&["stations.count=2"]), 1_010.0, 0.01);
+}
+
+#[test]
+fn a_stream_says_what_it_waits_for() {
+    let outcome = simulate(&simple(&[]));
+    assert_eq!(outcome.limiting_stage(), Some(Stage::Input));
+    let (busy, waits) = outcome.shares(Stage::Output);
+    assert_near(busy, 1_000.0 / 2_010.0, 1e-3);
+    assert_eq!(waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(wait, _)| *wait), Some(Wait::Input));
+    let slow = simulate(&simple(&["output.rate=\"10 MB/s\""]));
+    assert_eq!(slow.limiting_stage(), Some(Stage::Output));
+    let waits = slow.shares(Stage::Input).1;
+    assert!(waits.iter().any(|&(wait, share)| wait == Wait::Room && share > 0.5), "{waits:?}");
+    // The spool volume of 10 GB is full most of the time.
+    assert!(slow.figures.mean_bytes(&slow.figures.spools[0]) > 9e9 && slow.figures.spools[0].max_bytes == 10_000_000_000);
+}
+
+#[test]
+fn a_disk_as_the_only_spool_serializes_and_a_second_one_does_not() {
+    let exclusive = ["stations.spool_exclusive=true"];
+    // Reading and writing take turns.
+    assert_near(elapsed_s(&exclusive), 100.0 * (20.0 + 10.0), 1e-6);
+    assert_near(elapsed_s(&["stations.spool_exclusive=true", "stations.spools=2"]), 2_010.0, 1e-6);
+}
+
+#[test]
+fn volumes_cost_a_change_each() {
+    // 10 volumes of 10 files; each change takes 90 s.
+    let outcome = simulate(&simple(&["files.volume=\"10 GB\"", "files.change=\"90 s\""]));
+    assert_near(outcome.elapsed().seconds(), 2_010.0 + 900.0, 1e-6);
+}
+
+#[test]
+fn small_files_move_in_lots() {
+    let small = ["files.size=\"1 MB\"", "files.total=\"10 GB\"", "input.gap=\"10 ms\"", "input.gap_max=\"10 ms\""];
+    // Each file takes 20 ms and a gap of 10 ms, alone or in lots.
+    assert_near(elapsed_s(&small), 300.0, 0.001);
+    let lots = [&small[..], &["files.lot_files=100"]].concat();
+    let outcome = simulate(&simple(&lots));
+    assert_near(outcome.elapsed().seconds(), 301.0, 0.001);
+    assert_eq!(outcome.figures.passed(Stage::Output), (10_000, 10_000_000_000));
+}
+
+#[test]
+fn work_for_a_share_of_the_time_gives_that_duty() {
+    let outcome = simulate(&simple(&["files.total=\"2 TB\"", "stations.fed=[\"60 %\"]"]));
+    assert_near(outcome.duty(Stage::Input), 0.6, 0.02);
+    assert_near(outcome.rate(), 0.6 * 50e6, 0.02);
+}
+
+/// Source: the analysis of the stand, `reference/tape-migration.md` of the project's notes: 2.4
+/// streams of 33 MB/s are 80 MB/s, 12.5 s for a GB and 4.8 months for a PB.
+#[test]
+fn the_published_stand_gives_the_published_figures() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/migrations/stand.toml");
+    let outcome = simulate(&Scenario::read(&path, &[]).expect("a scenario"));
+    assert_near(outcome.duty(Stage::Input), 2.4, 0.02);
+    assert_near(outcome.rate(), 80e6, 0.02);
+    assert_near(outcome.seconds_per_gb(), 12.5, 0.02);
+    assert_near(outcome.months_per_pb(), 4.8, 0.02);
+    // The output is starved by the input.
+    assert_eq!(outcome.shares(Stage::Output).1.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(wait, _)| *wait), Some(Wait::Input));
+}
+
+#[test]
+fn more_never_takes_longer() {
+    // With room for many files: a large one that waits for room may be the last.
+    let base =
+        ["stations.spool=\"100 GB\"", "files.total=\"300 GB\"", "stations.scans=1", "scan.gap_max=\"3 s\"", "files.sizes=\"exponential\""];
+    let elapsed = |more: &str| elapsed_s(&[&base[..], &[more]].concat());
+    for (setting, values) in [("stations.inputs", 1..=6), ("stations.outputs", 1..=4), ("stations.scans", 1..=4), ("stations.count", 1..=8)]
+    {
+        let times: Vec<f64> = values.map(|value| elapsed(&format!("{setting}={value}"))).collect();
+        assert!(times.windows(2).all(|pair| pair[1] <= pair[0] * 1.01), "{setting}: {times:?}");
+    }
+}
+
+#[test]
+fn a_search_finds_the_cheapest_that_ends_in_time() {
+    let text = format!("{SIMPLE}[search]\nwithin = \"20 min\"\nstations = 3\ninputs = 4\noutputs = 3\ninstances = 1\n");
+    let text = text.replace("rate = \"100 MB/s\"", "rate = \"60 MB/s\"");
+    let found = search(&scenario(&text));
+    let (candidate, outcome) = found.cheapest.expect("one ends in time");
+    let of = &candidate.scenario.stations;
+    // 1,200 s for 100 GB are 83 MB/s: two inputs of 50 MB/s and two outputs of 60 MB/s.
+    assert_eq!((of.count, of.inputs, of.outputs), (1, 2, 2));
+    assert!(outcome.elapsed().seconds() <= 1_200.0 && candidate.cost == 4.0 + 2.0 + 6.0);
+    let none = search(&scenario(&text.replace("20 min", "1 min")));
+    assert!(none.cheapest.is_none() && none.fastest.is_none() && none.tried == 0);
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    for (setting, says) in [
+        ("stations.fed=[\"0 %\"]", "a station that gets work"),
+        ("stations.fed=[\"10 %\", \"20 %\"]", "one value"),
+        ("output.gap=\"11 s\"", "at least as long as gap"),
+        ("files.size=\"20 GB\"", "room for a file"),
+        ("files.lot_files=0", "lot_files"),
+        ("files.size=\"1 B\"", "too many"),
+    ] {
+        let error =
+            Scenario::parse("test", SIMPLE, &[Override::parse("--set", setting).expect("a setting")]).expect_err(setting).to_string();
+        assert!(error.contains(says), "{setting}: {error}");
+    }
+}
+
+/// `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-migration docs_migration` writes the page
+/// anew.
+#[test]
+fn docs_migration_scenarios_md_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/migration-scenarios.md");
+    let page = reference();
+    if std::env::var_os("FULGURITE_WRITE_REFERENCE").is_some() {
+        std::fs::write(path, &page).expect("the page can be written");
+    }
+    assert_eq!(
+        std::fs::read_to_string(path).unwrap_or_default(),
+        page,
+        "docs/migration-scenarios.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-migration docs_migration` writes it"
+    );
+}
+
+#[test]
+fn a_complete_scenario_reads_back_as_the_same() {
+    let first = simple(&["rules.unscanned=7", "files.sizes=\"exponential\""]);
+    assert_eq!(Scenario::parse("test", &first.text, &[]).expect("a scenario"), first);
+}
+
+#[test]
+fn a_statement_says_what_limits_the_rate() {
+    assert!(simulate(&simple(&[])).statement().ends_with("The inputs limit the rate.\n"));
+    let fed = simulate(&simple(&["stations.fed=[\"30 %\"]", "files.total=\"1 TB\""])).statement();
+    assert!(fed.contains("The inputs are busiest, and wait 6") && fed.ends_with("% for files.\n"), "{fed}");
+}
