@@ -13,7 +13,7 @@ use std::io::{Read, Write, stdin, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fulgurite_audit::place::{Address, Cause, Connection, Refusal};
+use fulgurite_places::{Address, Cause, Connection, Refusal};
 
 const USAGE: &str =
     "usage: place length|stated|read|write|remove|url|bench URL LOCATION [TIMES] [OPTION=VALUE ...], or place list URL [...]";

@@ -28,9 +28,9 @@
 use std::time::{Duration, Instant};
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_places::{Cause, Connection, Place, Refusal, Statement};
 
 use crate::copy::{Dispute, Expected, Finding, Method, State, Unavailability};
-use crate::place::{Cause, Connection, Place, Refusal, Statement};
 
 /// The algorithm for files of which no digest is known.
 const RECORDED_WITH: Algorithm = Algorithm::Sha256;

@@ -6,8 +6,7 @@
 use std::fmt;
 
 use fulgurite_digest::Digest;
-
-use crate::place::Refusal;
+use fulgurite_places::Refusal;
 
 /// A node of an audit, as its database numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fulgurite_digest::Digest;
-
-use crate::place::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement};
+use fulgurite_places::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement};
 
 /// What the next reading of a file does instead of returning its content.
 #[derive(Debug, Clone)]

@@ -10,9 +10,10 @@
 //!               reports
 //! ```
 //!
+//! The places are those of [`fulgurite_places`].
+//!
 //! | module | contents |
 //! | --- | --- |
-//! | [`place`] | what an audit needs of a folder, a bucket or a server |
 //! | [`copy`] | copies, their states, and what a check can find |
 //! | [`check`] | the check of one copy, with its second reading and witnesses |
 //! | [`node`] | where copies are, and the rules for checking them |
@@ -40,7 +41,6 @@ pub mod matrix;
 pub mod node;
 pub mod overdue;
 pub mod pace;
-pub mod place;
 pub mod repair;
 pub mod report;
 pub mod run;

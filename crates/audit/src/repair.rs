@@ -26,11 +26,11 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use fulgurite_digest::{Digest, Digester};
+use fulgurite_places::{Place, Refusal};
 
 use crate::check::{Check, Checker, Witness};
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
 use crate::database::{AuditDatabase, Checked, Claim, CopyHistory, DatabaseError, Event, EventKind, FileHistory};
-use crate::place::{Place, Refusal};
 use crate::run::Clock;
 
 /// What became of a copy.

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_places::{Cause, Refusal};
 
 use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, EventKind, Incident, IncidentKind, Source, Subject};
 use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State, Unavailability};
 use crate::inventory::{Imported, InventoryError, LineProblem, Row};
 use crate::node::{DAY_S, Medium, Node, Rules};
 use crate::overdue::Overdue;
-use crate::place::{Cause, Refusal};
 use crate::series::{Probe, Series};
 
 mod benchmarks;

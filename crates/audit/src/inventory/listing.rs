@@ -6,9 +6,10 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+use fulgurite_places::{Listed, Place, Refusal};
+
 use super::{InventoryError, Row, check_name};
 use crate::copy::{Expected, NodeId};
-use crate::place::{Listed, Place, Refusal};
 
 /// Files that may wait to be imported.
 const AHEAD: usize = 1_000;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use fulgurite_bagit::{BagError, Finding};
 use fulgurite_ocfl::{ObjectError, RootError};
+use fulgurite_places::Refusal;
 
 use crate::copy::{Expected, NodeId};
 use crate::database::{DatabaseError, UnfinishedImport};
-use crate::place::Refusal;
 
 mod bagit;
 mod checksums;

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use fulgurite_digest::{Digest, Digester};
+use fulgurite_places::{Cause, Place, Refusal};
 
 use crate::copy::Expected;
 use crate::expectation::Outcome;
-use crate::place::{Cause, Place, Refusal};
 use crate::run::Stop;
 use crate::series::Probe;
 use crate::slowdown::Timing;

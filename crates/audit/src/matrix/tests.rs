@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use fulgurite_digest::{Algorithm, Digester};
+use fulgurite_places::{Cause, Connection, Listed, Place, Refusal};
 
 use super::*;
 use crate::copy::Expected;
@@ -9,7 +10,6 @@ use crate::expectation::{Expectation, Fit, Verdict};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium};
-use crate::place::{Cause, Connection, Place, Refusal};
 use crate::series::Series;
 use crate::slowdown::{Detector, Parameters, Timing};
 
@@ -72,7 +72,7 @@ impl Connection for SigningConnection {
         self.0.read(location, sink)
     }
 
-    fn list(&mut self, each: &mut dyn FnMut(crate::place::Listed) -> bool) -> Result<(), Refusal> {
+    fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         self.0.list(each)
     }
 

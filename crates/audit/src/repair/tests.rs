@@ -1,11 +1,11 @@
 use fulgurite_digest::Algorithm;
+use fulgurite_places::Cause;
 
 use super::*;
 use crate::database::{EventKind, Source, Sqlite};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
 use crate::node::{Medium, Node};
-use crate::place::Cause;
 use crate::run::SystemClock;
 
 const CONTENT: &[u8] = b"the content of a file with three copies";

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use fulgurite_digest::{Algorithm, Digest};
+use fulgurite_places::{Cause, Refusal};
 
 use super::*;
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
@@ -10,7 +11,6 @@ use crate::database::{
 use crate::expectation::{Expectation, Verdict};
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium, Node};
-use crate::place::{Cause, Refusal};
 use crate::series::{Probe, Series};
 use crate::service_level::{DayVerdict, Projection, Tally};
 use crate::slowdown::{Detector, Parameters};

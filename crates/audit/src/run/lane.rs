@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fulgurite_places::Cause;
+
 use super::{Clock, Stop};
 use crate::breaker::{Breaker, Permission};
 use crate::check::Witness;
@@ -11,7 +13,6 @@ use crate::copy::{Finding, Unavailability};
 use crate::database::{AuditDatabase, Claim, DatabaseError};
 use crate::node::Node;
 use crate::pace::Pace;
-use crate::place::Cause;
 
 const WITNESSES: usize = 8;
 

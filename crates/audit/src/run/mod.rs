@@ -18,10 +18,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use fulgurite_places::Place;
+
 use crate::copy::{FileId, Method, NodeId, State};
 use crate::database::{AuditDatabase, Checked, DatabaseError, Incident};
 use crate::node::Node;
-use crate::place::Place;
 
 mod lane;
 mod recorder;

@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use fulgurite_digest::{Algorithm, Digester};
+use fulgurite_places::Cause;
 
 use super::*;
 use crate::copy::Expected;
@@ -8,7 +9,6 @@ use crate::database::{EventKind, Source, Sqlite};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium, Rules};
-use crate::place::Cause;
 
 const NOW: u64 = 1_800_000_000;
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fulgurite_places::Cause;
+
 use crate::copy::{Finding, Method, NodeId, Unavailability};
 use crate::database::{AuditDatabase, Checked, DatabaseError, DetectorState, Incident};
 use crate::expectation::{Expectation, Fit};
 use crate::node::Node;
-use crate::place::Cause;
 use crate::series::Series;
 use crate::slowdown::{Check, Detector, Parameters, Timing};
 

@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use fulgurite_places::{Cause, Refusal};
+
 use super::lane::Lane;
 use super::{Clock, Stop, Target};
 use crate::check::{Check, Checker, Throttle};
 use crate::copy::{Finding, Method, NodeId, State, Unavailability};
 use crate::database::{Checked, Claim, DUE_TO_BE_READ};
-use crate::place::{Cause, Refusal};
 
 /// What a worker tells the recorder.
 pub(super) enum Message {

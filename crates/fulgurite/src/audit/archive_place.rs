@@ -14,8 +14,8 @@ use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
-use fulgurite_audit::place::{Cause, Connection, Listed, Place, Refusal};
 use fulgurite_domain::{Kind, ObjectName};
+use fulgurite_places::{Cause, Connection, Listed, Place, Refusal};
 
 use crate::outcome::Misuse;
 use crate::text;

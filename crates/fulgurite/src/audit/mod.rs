@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
 use fulgurite_audit::database::{AuditDatabase, Postgres, RemovedNode, Sqlite};
 use fulgurite_audit::node::Node;
-use fulgurite_audit::place::{Address, Place};
+use fulgurite_places::{Address, Place};
 
 use crate::outcome::Misuse;
 use crate::{Outcome, Session};

@@ -9,7 +9,7 @@ use fulgurite_audit::check::NO_FILE;
 use fulgurite_audit::copy::{Method, NodeId};
 use fulgurite_audit::database::{Incident, IncidentKind, RemovedNode};
 use fulgurite_audit::node::{DAY_S, Medium, Node, check_name};
-use fulgurite_audit::place::{Address, Cause};
+use fulgurite_places::{Address, Cause};
 use serde_json::{Value, json};
 
 use super::{Opened, place};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use fulgurite_audit::place::{Cause, Place};
+use fulgurite_places::{Cause, Place};
 
 use super::{Opened, place};
 use crate::outcome::Misuse;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_audit::copy::{NodeId, State};
-use fulgurite_audit::place::Place;
 use fulgurite_audit::repair::{Outcome as Repaired, Repair as Engine, Site};
 use fulgurite_audit::run::SystemClock;
+use fulgurite_places::Place;
 use serde_json::json;
 
 use super::names::{List, each_file, no_copy_here};

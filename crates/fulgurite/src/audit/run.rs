@@ -9,10 +9,10 @@ use clap::Args;
 use fulgurite_audit::copy::{NodeId, State};
 use fulgurite_audit::database::{Checked, Incident, IncidentKind};
 use fulgurite_audit::node::Node;
-use fulgurite_audit::place::Place;
 use fulgurite_audit::report::bytes;
 use fulgurite_audit::run::{NodeSummary, Observer, Stop, SystemClock, Target, Until, run as run_audit};
 use fulgurite_audit::series::Series;
+use fulgurite_places::Place;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 

@@ -9,8 +9,8 @@ use fulgurite_audit::database::{Benchmark, BenchmarkRecord, ExpectedTime, Incide
 use fulgurite_audit::expectation::Verdict;
 use fulgurite_audit::matrix::{Observer, run as run_matrix};
 use fulgurite_audit::node::Node;
-use fulgurite_audit::place::Place;
 use fulgurite_audit::run::{Stop, SystemClock, Target, Until};
+use fulgurite_places::Place;
 use serde_json::json;
 
 use super::super::run::{describe_incident, is_alarm, parse_time, stop_on_signals};

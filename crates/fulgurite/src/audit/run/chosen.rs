@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use fulgurite_audit::copy::State;
 use fulgurite_audit::database::CopyHistory;
 use fulgurite_audit::node::Node;
-use fulgurite_audit::place::Place;
 use fulgurite_audit::run::{Chosen, Stop, SystemClock, Target, run_files};
+use fulgurite_places::Place;
 
 use super::super::names::{each_file, no_copy_here};
 use super::super::{Opened, place, status};

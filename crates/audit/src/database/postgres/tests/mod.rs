@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use fulgurite_digest::{Algorithm, Digest};
+use fulgurite_places::{Cause, Refusal};
 
 use super::*;
 use crate::copy::{Expected, Finding};
@@ -479,7 +480,7 @@ fn the_character_nul_is_refused_in_names_and_replaced_in_details() {
     assert!(matches!(&error, InventoryError::Database(DatabaseError::NulInName { name }) if name == "a\0b"), "{error}");
     assert!(database.history("a\0b").expect("readable").is_none() && database.history("y").expect("readable").is_none());
     let claim = database.claim(node, NOW, 9).expect("copies can be claimed").remove(0);
-    let refusal = crate::place::Refusal::new(crate::place::Cause::Connection, "it said \0");
+    let refusal = Refusal::new(Cause::Connection, "it said \0");
     let finding = Finding::Unavailable(crate::copy::Unavailability::Refused(refusal));
     database.record(&[checked(claim, finding)], &[]).expect("recorded");
     let copy = database.history("x").expect("readable").expect("known").copies.remove(0);

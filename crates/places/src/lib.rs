@@ -1,9 +1,11 @@
-//! Places where copies are: what an audit needs of a folder, a bucket or a server.
+//! Places where files are: what an audit or a migration needs of a folder, a bucket or a server.
 //!
 //! A [`Place`] opens [`Connection`]s. Each worker of a node has one of its own, and a reading that
 //! found something wrong is repeated by a fresh one, so that a fault of a connection isn't taken
 //! for a fault of a copy. All calls block, with deadlines: a worker thread belongs to one node, so
 //! a node that never answers holds up no other node.
+
+#![forbid(unsafe_code)]
 
 mod address;
 #[cfg(test)]
