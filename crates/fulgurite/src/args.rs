@@ -205,7 +205,7 @@ pub(crate) enum Command {
     /// parts: tar archives or Parquet files. The archive reads objects in that order fastest. Needs
     /// a Fulgurite server, but no local archive.
     Retrieve(Box<crate::retrieve::Retrieve>),
-    /// Plan the migration of an archive from one medium to another
+    /// Migrate files from one medium or provider to another, or plan it
     #[command(subcommand)]
     Migrate(crate::migrate::Migrate),
     /// Simulate libraries of glass platters with the digital twin

@@ -8,6 +8,7 @@
 //! `archive`. [`diagnostics`] writes to standard error, and [`Outcome`] maps results to exit
 //! statuses.
 
+mod archive_place;
 mod args;
 mod attach;
 mod audit;
@@ -34,6 +35,7 @@ mod migrate;
 mod object_id;
 mod outcome;
 mod own;
+mod places;
 mod platters;
 mod premis;
 mod progress;

@@ -17,6 +17,7 @@
 //! | [`layout`] | stations, their streams and spool volumes, and the rules |
 //! | [`pipeline`] | the state machine |
 //! | [`figures`] | what each stream did with its time, and what it waited for |
+//! | [`run`] | the pipeline with real stores |
 //! | [`plan`] | the pipeline in a simulation: how long a migration takes, and what limits it |
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod layout;
 mod lot;
 pub mod pipeline;
 pub mod plan;
+pub mod run;
 
 pub use event::{Command, Event};
 pub use layout::{Layout, Rules, Spool, Station};

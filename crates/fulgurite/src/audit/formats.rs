@@ -14,9 +14,9 @@ use fulgurite_bagit::{Bag, Options};
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_ocfl::StorageRoot;
 
-use super::archive_place::files;
 use super::inventory::{Into, explained, import_name, path_word, report};
 use super::{Opened, now};
+use crate::archive_place::files;
 use crate::gaps::{find_gaps, say_gaps};
 use crate::list::name_of;
 use crate::outcome::Misuse;

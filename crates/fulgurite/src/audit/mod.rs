@@ -7,12 +7,11 @@ use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
 use fulgurite_audit::database::{AuditDatabase, Postgres, RemovedNode, Sqlite};
 use fulgurite_audit::node::Node;
-use fulgurite_places::{Address, Place};
+use fulgurite_places::Place;
 
 use crate::outcome::Misuse;
 use crate::{Outcome, Session};
 
-mod archive_place;
 mod export;
 mod formats;
 mod history;
@@ -189,12 +188,7 @@ impl Opened {
 }
 
 fn place(node: &Node) -> Result<Box<dyn Place>> {
-    if let Some(archive) = archive_place::ArchivePlace::of(&node.place) {
-        return Ok(Box::new(archive));
-    }
-    let options = node.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let address = Address::parse(&node.place, options).with_context(|| format!("node {}", node.name))?;
-    address.place().with_context(|| format!("node {}", node.name))
+    crate::places::open(&node.place, &node.options).with_context(|| format!("node {}", node.name))
 }
 
 fn now() -> u64 {

@@ -9,13 +9,13 @@ use fulgurite_audit::check::NO_FILE;
 use fulgurite_audit::copy::{Method, NodeId};
 use fulgurite_audit::database::{Incident, IncidentKind, RemovedNode};
 use fulgurite_audit::node::{DAY_S, Medium, Node, check_name};
-use fulgurite_places::{Address, Cause};
+use fulgurite_places::Cause;
 use serde_json::{Value, json};
 
 use super::{Opened, place};
 use crate::channel::one_of;
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, diagnostics, text};
+use crate::{Outcome, Session, diagnostics, places, text};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -187,24 +187,6 @@ pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) ->
     }
 }
 
-/// A place as it is stored: folders and files with their full path, because an audit is run from
-/// anywhere. Options that `given` doesn't set were stored earlier, and stay as they are.
-fn stored(place: &str, options: &[(String, String)], given: &Settings) -> Result<(String, Vec<(String, String)>)> {
-    if let Some(archive) = super::archive_place::stored(place, options)? {
-        return Ok((archive, Vec::new()));
-    }
-    let place = match place.contains(':') {
-        false => std::path::absolute(place).with_context(|| format!("can't make {place:?} an absolute path"))?.into_os_string(),
-        true => place.into(),
-    };
-    let place = place.to_str().context("the folder's path isn't UTF-8")?;
-    let mut address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))
-        .map_err(|error| Misuse(error.to_string()))?;
-    address.make_paths_absolute(|option| given.sets(option)).context("can't make the paths of the options absolute")?;
-    let options = address.options().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    Ok((address.url(), options))
-}
-
 fn add(
     session: &Session,
     opened: &mut Opened,
@@ -227,7 +209,7 @@ fn add(
         expected_time: None,
     };
     settings.apply(&mut node)?;
-    (node.place, node.options) = stored(place_given, &node.options, settings)?;
+    (node.place, node.options) = places::stored(place_given, &node.options, &|option| settings.sets(option))?;
     if !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
@@ -294,7 +276,7 @@ fn set(
     }
     settings.apply(&mut node)?;
     let place = new_place.unwrap_or(&node.place).to_owned();
-    (node.place, node.options) = stored(&place, &node.options, settings)?;
+    (node.place, node.options) = places::stored(&place, &node.options, &|option| settings.sets(option))?;
     if new_place.is_some() && !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not changed; --unreached changes it all the same"))?;
     }

@@ -1,10 +1,18 @@
-//! The commands of migrations: they read scenarios, simulate them with the crate `migration`, and
-//! print the results.
+//! The commands of migrations, on the crate `migration`: [`plan`] simulates one, the others carry
+//! one out. A migration is a folder with its settings, its database and its reports.
 //!
-//! Exit status: 0 if the plan says when the migration ends; 1 if a search finds no configuration
-//! that ends in time; 2 if a scenario or argument is invalid.
+//! Exit status: 0 if everything asked for is done and well; 1 if files failed or wait, something is
+//! wrong, or the command was stopped or failed; 2 if settings or arguments are invalid.
 
+mod after;
+mod archive;
+mod folder;
+mod init;
 mod plan;
+mod run;
+mod status;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -16,6 +24,52 @@ use crate::{Outcome, Session};
 pub(crate) enum Migrate {
     /// Simulate a migration: when it ends, what each stream does, and what limits the rate
     Plan(Box<plan::Plan>),
+    /// Begin a migration: make its folder, with its settings and its database
+    ///
+    /// PLACE is a folder, a URL such as s3://BUCKET/PREFIX, sftp://USER@HOST/PATH or
+    /// webdavs://HOST/PATH, or archive:FOLDER for an archive of this program. Secrets are never
+    /// stored: name the variable or the file that contains one, as in
+    /// `--from-option secret_access_key=env:KEY`.
+    Init(init::Init),
+    /// Take the inventory of the source again, and add digests that are known of its files
+    Inventory(init::Inventory),
+    /// Migrate what is waiting: read, write, read back and compare
+    ///
+    /// Ctrl-C lets files on their way arrive; a second one ends at once. However a run ends, the
+    /// next goes on from there.
+    Run(run::Run),
+    /// Show how far a migration is, and when it ends
+    Status {
+        /// The migration's folder
+        folder: PathBuf,
+    },
+    /// Let a run begin no further files until it is resumed
+    Pause {
+        /// The migration's folder
+        folder: PathBuf,
+    },
+    /// Let a paused run go on
+    Resume {
+        /// The migration's folder
+        folder: PathBuf,
+    },
+    /// List the files that failed, and what each stream of the last run did
+    Report {
+        /// The migration's folder
+        folder: PathBuf,
+    },
+    /// Read all migrated files back from the destination, and compare them again
+    ///
+    /// A file that is wrong or missing waits to be migrated again, unless it was released.
+    Scan {
+        /// The migration's folder
+        folder: PathBuf,
+    },
+    /// Remove migrated files from the source, once their hold time is over
+    ///
+    /// Each file is read once more before it is removed; one that has changed since its migration
+    /// stays. Without --yes, only says what would be removed.
+    Forget(after::Forget),
     /// Print the reference of all settings of scenario files
     Reference,
 }
@@ -23,6 +77,15 @@ pub(crate) enum Migrate {
 pub(crate) fn migrate(session: &Session, migrate: &Migrate) -> Result<Outcome> {
     match migrate {
         Migrate::Plan(asked) => plan::plan(session, asked),
+        Migrate::Init(asked) => init::init(session, asked),
+        Migrate::Inventory(asked) => init::inventory(session, asked),
+        Migrate::Run(asked) => run::run(session, asked),
+        Migrate::Status { folder } => status::status(session, folder),
+        Migrate::Pause { folder } => status::pause(session, folder, true),
+        Migrate::Resume { folder } => status::pause(session, folder, false),
+        Migrate::Report { folder } => status::report(session, folder),
+        Migrate::Scan { folder } => after::scan(session, folder),
+        Migrate::Forget(asked) => after::forget(session, asked),
         Migrate::Reference => {
             session.print(format_args!("{}", fulgurite_migration::plan::reference().trim_end()));
             Ok(Outcome::Good)

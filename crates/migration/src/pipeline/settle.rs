@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use fulgurite_domain::Micros;
 
-use super::{Doing, Mode, Pipeline, Position, Wait};
+use super::{Doing, Mode, Pipeline, Position, SpoolState, Wait};
 use crate::event::Command;
 use crate::layout::{Rules, SpoolId, Stage, StreamId};
 use crate::lot::{FamilyId, LotId};
@@ -123,8 +123,9 @@ impl Pipeline {
         volume.users == 0 || !volume.spool.is_exclusive
     }
 
-    /// The spool volume for a lot: the emptiest with room that the stream may use. Lots then
-    /// alternate between volumes, so that one is written while another is read.
+    /// The spool volume for a lot: the first with room that isn't exclusive, such as memory, or
+    /// else the emptiest that the stream may use. Lots then alternate between exclusive volumes, so
+    /// that one is written while another is read.
     fn room_for(&self, bytes: u64, station: u16) -> Result<SpoolId, Wait> {
         let volumes = (0..).map(SpoolId).zip(&self.spools);
         let with_room = volumes.filter(|(_, volume)| volume.station == station && volume.spool.bytes - volume.used >= bytes);
@@ -132,7 +133,8 @@ impl Pipeline {
         if with_room.peek().is_none() {
             return Err(Wait::Room);
         }
-        with_room.filter(|&(id, _)| self.is_free(id)).min_by_key(|&(id, volume)| (volume.used, id)).map(|(id, _)| id).ok_or(Wait::Volume)
+        let rank = |volume: &SpoolState| if volume.spool.is_exclusive { (true, volume.used) } else { (false, 0) };
+        with_room.filter(|&(id, _)| self.is_free(id)).min_by_key(|&(id, volume)| (rank(volume), id)).map(|(id, _)| id).ok_or(Wait::Volume)
     }
 
     /// The instant until which no read may begin; `None` if one may begin now.

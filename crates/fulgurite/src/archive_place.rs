@@ -1,10 +1,11 @@
-//! An archive as a node of an audit: reading a copy restores an object's bytes.
+//! An archive as a place of files, for audits and migrations: reading a file restores an object's
+//! bytes.
 //!
-//! Locations are names of objects, and only files count: symbolic links and empty folders are no
-//! copies of anything. The node is read-only.
+//! Locations are names of objects, and only files count: symbolic links and empty folders don't.
+//! The place is read-only.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,25 +21,25 @@ use fulgurite_places::{Cause, Connection, Listed, Place, Refusal};
 use crate::outcome::Misuse;
 use crate::text;
 
-/// What such a node's place begins with; the archive's folder follows.
+/// What the address of such a place begins with; the archive's folder follows.
 const SCHEME: &str = "archive:";
 /// Rows of the catalogue that are read at a time.
 const PAGE: usize = 1_000;
 
 /// An archive in a folder.
-pub(super) struct ArchivePlace {
+pub(crate) struct ArchivePlace {
     folder: PathBuf,
 }
 
 impl ArchivePlace {
     /// The place that an address stands for, if it is an archive's.
-    pub(super) fn of(address: &str) -> Option<Self> {
+    pub(crate) fn of(address: &str) -> Option<Self> {
         address.strip_prefix(SCHEME).map(|folder| Self { folder: folder.into() })
     }
 }
 
 /// The address of an archive as it is stored: with its full path. `None` if it is another place's.
-pub(super) fn stored(address: &str, options: &[(String, String)]) -> Result<Option<String>> {
+pub(crate) fn stored(address: &str, options: &[(String, String)]) -> Result<Option<String>> {
     let Some(folder) = address.strip_prefix(SCHEME) else { return Ok(None) };
     if folder.is_empty() {
         return Err(Misuse(format!("{SCHEME} needs the archive's folder, as in {SCHEME}/srv/archive")).into());
@@ -49,6 +50,18 @@ pub(super) fn stored(address: &str, options: &[(String, String)]) -> Result<Opti
     let full = std::path::absolute(folder).with_context(|| format!("can't make {folder:?} an absolute path"))?;
     let full = full.to_str().context("the folder's path isn't UTF-8")?;
     Ok(Some(format!("{SCHEME}{full}")))
+}
+
+impl ArchivePlace {
+    /// The archive in a folder.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The folder of the archive that an address stands for, if it is an archive's.
+    pub(crate) fn folder_of(address: &str) -> Option<&Path> {
+        address.strip_prefix(SCHEME).map(Path::new)
+    }
 }
 
 impl Place for ArchivePlace {
@@ -157,7 +170,7 @@ fn read_only() -> Refusal {
 
 /// The newest versions of files whose names begin with `prefix`, without names reserved for the
 /// archive.
-pub(super) fn files<'a>(archive: &'a Archive, prefix: &'a [u8]) -> impl Iterator<Item = Result<VersionRow, ArchiveError>> + 'a {
+pub(crate) fn files<'a>(archive: &'a Archive, prefix: &'a [u8]) -> impl Iterator<Item = Result<VersionRow, ArchiveError>> + 'a {
     let mut pages = Pager::default();
     let mut rows = Vec::new().into_iter();
     std::iter::from_fn(move || {

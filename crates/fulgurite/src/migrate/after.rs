@@ -1,0 +1,144 @@
+//! `migrate scan` and `migrate forget`: after files were migrated.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use clap::Args;
+use fulgurite_migration::run::again::{self, Finding, Findings};
+use fulgurite_migration::run::database::{FileRow, State};
+use serde_json::{Value, json};
+
+use super::folder::{Migration, now_s};
+use crate::{Outcome, Session, diagnostics, signals, text};
+
+#[derive(Debug, Args)]
+pub(crate) struct Forget {
+    /// The migration's folder
+    folder: PathBuf,
+    /// Remove the files; otherwise only says which
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
+    let mut migration = Migration::change(folder)?;
+    let destination = migration.destination_place()?;
+    let threads = threads(&migration);
+    let stop = stop()?;
+    let tell = &mut |row: &FileRow, finding: &Finding| {
+        name(row, finding, "at the destination");
+        !stop.load(Ordering::Relaxed)
+    };
+    let findings = again::scan(&mut migration.database, &destination, threads, now_s(), tell)?;
+    let is_stopped = stop.load(Ordering::Relaxed);
+    let released = migration.database.totals()?.of(State::Released).0;
+    session.answer(|| findings_json(&findings, is_stopped));
+    session.say(&format!(
+        "{}, {}, are at the destination as they were migrated.",
+        text::count(findings.good.0, "file"),
+        text::bytes(findings.good.1)
+    ));
+    if findings.wrong > 0 {
+        let again = if released > 0 { "Those that the source still has" } else { "They" };
+        session.warn(&format!(
+            "{} wrong or missing. {again} wait to be migrated again.",
+            text::phrase(findings.wrong, "file is", "files are")
+        ));
+    }
+    if findings.unknown > 0 {
+        session.warn(&format!("{} not be read.", text::phrase(findings.unknown, "file could", "files could")));
+    }
+    if is_stopped {
+        session.warn("Stopped: the rest was not read.");
+    }
+    Ok(Outcome::troubled_if(is_stopped || findings.wrong + findings.unknown > 0))
+}
+
+pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
+    let mut migration = Migration::change(&asked.folder)?;
+    let until = now_s().saturating_sub(migration.settings.hold.as_secs());
+    if !asked.yes {
+        return say_forgettable(session, &migration, until);
+    }
+    let source = migration.source()?;
+    let threads = threads(&migration);
+    let stop = stop()?;
+    let tell = &mut |row: &FileRow, finding: &Finding| {
+        name(row, finding, "at the source, so it stays");
+        !stop.load(Ordering::Relaxed)
+    };
+    let findings = again::release(&mut migration.database, &*source, threads, until, tell)?;
+    let is_stopped = stop.load(Ordering::Relaxed);
+    session.answer(|| findings_json(&findings, is_stopped));
+    session.say(&format!("Removed {}, {}, from the source.", text::count(findings.good.0, "file"), text::bytes(findings.good.1)));
+    if findings.gone > 0 {
+        let gone = text::phrase(findings.gone, "file was", "files were");
+        session.warn(&format!("{gone} not there any more."));
+        if findings.good.0 == 0 {
+            session.warn("None was there, so nothing is recorded: is the source mounted?");
+        }
+    }
+    if findings.wrong + findings.unknown > 0 {
+        let stayed = findings.wrong + findings.unknown;
+        session.warn(&format!(
+            "{}: they changed since their migration, or could not be read or removed.",
+            text::phrase(stayed, "file stays", "files stay")
+        ));
+    }
+    let nothing_there = findings.gone > 0 && findings.good.0 == 0;
+    Ok(Outcome::troubled_if(is_stopped || nothing_there || findings.wrong + findings.unknown > 0))
+}
+
+/// Says what would be removed.
+fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Result<Outcome> {
+    let (mut files, mut bytes, mut after) = (0_u64, 0, 0);
+    loop {
+        let rows = migration.database.migrated_until(until, after, 1_000)?;
+        let Some(last) = rows.last() else { break };
+        after = last.id;
+        files += rows.len() as u64;
+        bytes += rows.iter().map(|row| row.bytes).sum::<u64>();
+    }
+    let held = migration.database.totals()?.of(State::Migrated).0 - files;
+    session.answer(|| json!({ "would_remove": files, "bytes": bytes, "held": held }));
+    session.say(&format!(
+        "{}, {}, would be removed from {}; each is read once more before. --yes removes them.",
+        text::count(files, "file"),
+        text::bytes(bytes),
+        migration.settings.source.place
+    ));
+    if held > 0 {
+        session.say(&format!("{} still held: rules.hold in migration.toml is the time.", text::phrase(held, "file is", "files are")));
+    }
+    Ok(Outcome::Good)
+}
+
+fn threads(migration: &Migration) -> u16 {
+    migration.settings.layout.stations.iter().map(|station| station.scans).sum()
+}
+
+fn stop() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    signals::on_stop(None, move || stopped.store(true, Ordering::Relaxed))?;
+    Ok(stop)
+}
+
+fn name(row: &FileRow, finding: &Finding, place: &str) {
+    let reason = match finding {
+        Finding::Good | Finding::Gone => return,
+        Finding::Wrong(reason) | Finding::Unknown(reason) => reason,
+    };
+    let value =
+        json!({ "kind": if matches!(finding, Finding::Wrong(_)) { "wrong" } else { "unknown" }, "name": row.name, "reason": reason });
+    diagnostics::write(&format!("{} {place}: {}", text::harmless(&row.name), text::harmless(reason)), &value);
+}
+
+fn findings_json(findings: &Findings, is_stopped: bool) -> Value {
+    json!({
+        "good": findings.good.0, "bytes": findings.good.1, "gone": findings.gone, "wrong": findings.wrong,
+        "unknown": findings.unknown, "stopped": is_stopped,
+    })
+}

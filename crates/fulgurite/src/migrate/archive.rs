@@ -1,0 +1,195 @@
+//! An archive as the destination of a migration: files are staged, acknowledged in groups, and
+//! written to platters at the end of the run or when staging is full.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex};
+
+use anyhow::{Context, Result};
+use fulgurite_archive::reserved::is_reserved;
+use fulgurite_archive::staging::StagingError;
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Access, Archive, ArchiveError};
+use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
+use fulgurite_domain::{Attributes, Kind, ObjectName};
+use fulgurite_migration::run::destination::{Destination, LotWriter, Outgoing, other_file};
+use fulgurite_places::{Cause, Connection, Place, Refusal};
+
+use crate::archive_place::ArchivePlace;
+use crate::put::storable_name;
+
+/// Data records, of up to 1 MiB each, that wait to be staged.
+const RECORDS_MAX: usize = 64;
+/// Bytes that are read from a spool at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// An archive that takes a migration's files.
+pub(super) struct ArchiveDestination {
+    place: ArchivePlace,
+    taking: Arc<Taking>,
+}
+
+/// What output streams share.
+struct Taking {
+    archive: Arc<Archive>,
+    intake: Intake,
+    records: Arc<Records>,
+    had_files: bool,
+    /// Held while everything staged is written to platters, to make room.
+    flushing: Mutex<()>,
+}
+
+/// Counts the data records that wait to be staged, so that their memory is bounded.
+#[derive(Default)]
+struct Records {
+    waiting: Mutex<usize>,
+    fewer: Condvar,
+}
+
+/// A data record that waits.
+struct Record(Arc<Records>);
+
+impl Record {
+    fn begin(records: &Arc<Records>) -> Self {
+        let waiting = records.waiting.lock().expect("no thread panics with it");
+        let mut waiting = records.fewer.wait_while(waiting, |waiting| *waiting >= RECORDS_MAX).expect("no thread panics with it");
+        *waiting += 1;
+        Self(records.clone())
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        *self.0.waiting.lock().expect("no thread panics with it") -= 1;
+        self.0.fewer.notify_one();
+    }
+}
+
+impl ArchiveDestination {
+    pub(super) fn open(folder: &Path, had_files: bool) -> Result<Self> {
+        let archive = Arc::new(Archive::open(folder, Access::Write).context("the destination")?);
+        let intake = Intake::open(archive.clone())?;
+        let taking = Taking { archive, intake, records: Arc::default(), had_files, flushing: Mutex::new(()) };
+        Ok(Self { place: ArchivePlace::new(PathBuf::from(folder)), taking: Arc::new(taking) })
+    }
+
+    /// The archive, to write what is staged to platters.
+    pub(super) fn archive(&self) -> Arc<Archive> {
+        self.taking.archive.clone()
+    }
+}
+
+impl Destination for ArchiveDestination {
+    fn writer(&self) -> Result<Box<dyn LotWriter>, Refusal> {
+        Ok(Box::new(ArchiveWriter(self.taking.clone())))
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+        self.place.connect()
+    }
+}
+
+struct ArchiveWriter(Arc<Taking>);
+
+impl LotWriter for ArchiveWriter {
+    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<(), Refusal>> {
+        let (tell, told) = channel();
+        let mut results: Vec<Option<Result<(), Refusal>>> = vec![None; files.len()];
+        let mut full = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            match self.0.begin(file) {
+                Ok(None) => results[index] = Some(Ok(())),
+                Err(refusal) => results[index] = Some(Err(refusal)),
+                Ok(Some((upload, object))) => {
+                    let tell = tell.clone();
+                    // Without a receiver, the result is no longer wanted.
+                    upload.finish(object, Vec::new(), Box::new(move |result| drop(tell.send((index, result)))));
+                }
+            }
+        }
+        drop(tell);
+        // Files of a lot share commits, so all are sent before the first result is awaited.
+        for (index, result) in told {
+            match result {
+                Err(IntakeError::Archive(error)) if is_full(&error) => full.push(index),
+                result => results[index] = Some(result.map_err(|error| Refusal::new(Cause::Fault, error.to_string()))),
+            }
+        }
+        if !full.is_empty() {
+            match self.0.make_room() {
+                Ok(()) => {
+                    let again: Vec<Outgoing<'_>> = full.iter().map(|&index| files[index]).collect();
+                    for (index, result) in full.into_iter().zip(self.write(&again)) {
+                        results[index] = Some(result);
+                    }
+                }
+                Err(refusal) => full.into_iter().for_each(|index| results[index] = Some(Err(refusal.clone()))),
+            }
+        }
+        let unknown = || Err(Refusal::new(Cause::Fault, "the archive ended before it acknowledged the file"));
+        results.into_iter().map(|result| result.unwrap_or_else(unknown)).collect()
+    }
+}
+
+impl Taking {
+    /// Sends a file's content. `None` if the archive has it already.
+    fn begin(&self, file: &Outgoing<'_>) -> Result<Option<(Upload, NewObject)>, Refusal> {
+        let unsuitable = |problem: String| Refusal::new(Cause::Unsupported, problem);
+        let name = storable_name(file.location.as_bytes()).map_err(|error| unsuitable(format!("{error:#}")))?;
+        let name = ObjectName(name);
+        if is_reserved(&name) {
+            return Err(unsuitable("the name is reserved for the archive".to_owned()));
+        }
+        let newest = self.archive.reading().newest(&name).map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
+        if let Some(newest) = newest.filter(|newest| newest.record.kind != Kind::DeletionMarker) {
+            if newest.record.kind == Kind::File && newest.record.size == file.bytes && newest.record.sha256.0[..] == *file.sha256.value() {
+                return Ok(None);
+            }
+            if self.had_files && !file.was_written {
+                return Err(other_file());
+            }
+        }
+        let (mut upload, mut reader) = (self.intake.upload(), file.reader());
+        let mut piece = vec![0; PIECE_BYTES.min(file.bytes.max(1) as usize)];
+        loop {
+            let read = match reader.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Refusal::new(Cause::Fault, format!("the spool volume failed: {error}"))),
+            };
+            let mut rest = &piece[..read];
+            while !rest.is_empty() {
+                if upload.room() == 0 {
+                    let expected = usize::try_from(file.bytes - upload.size()).unwrap_or(usize::MAX);
+                    upload.begin_record(expected, Box::new(Record::begin(&self.records)));
+                }
+                let (now, later) = rest.split_at(rest.len().min(upload.room()));
+                upload.write(now);
+                rest = later;
+            }
+        }
+        if upload.size() != file.bytes || upload.sha256().0[..] != *file.sha256.value() {
+            return Err(Refusal::new(Cause::Fault, "the spool volume returned other bytes than it was given"));
+        }
+        let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() };
+        Ok(Some((upload, object)))
+    }
+
+    /// Writes everything that is staged to platters, unless another stream has just done so.
+    fn make_room(&self) -> Result<(), Refusal> {
+        let _flushing = self.flushing.lock().expect("no thread panics with it");
+        match self.archive.flush(&Unwatched) {
+            Ok(report) if report.sets == 0 => {
+                Err(Refusal::new(Cause::Unsupported, "the file is larger than staging, even if that is empty"))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal::new(Cause::Fault, error.to_string())),
+        }
+    }
+}
+
+fn is_full(error: &ArchiveError) -> bool {
+    matches!(error, ArchiveError::Staging(StagingError::Full { .. }))
+}

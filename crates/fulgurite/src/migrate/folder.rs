@@ -1,0 +1,204 @@
+//! The folder of a migration.
+//!
+//! ```text
+//! migration.toml        settings
+//! state.db              what is known of each file
+//! lock                  held by the command that changes it
+//! paused                while it exists, runs begin nothing
+//! progress.json         what the last run did, or does
+//! migrated.sha256       the list of migrated files
+//! certificate.json      counts, and the digest of that list
+//! spool/                files on their way, if memory has no room for them
+//! ```
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow, bail};
+use fulgurite_migration::run::database::{Added, Database};
+use fulgurite_migration::run::destination::{Destination, PlaceDestination};
+use fulgurite_migration::run::inventory;
+use fulgurite_migration::run::settings::{FILE, MigrationSettings, PlaceSettings};
+use fulgurite_places::Place;
+use serde_json::Value;
+
+use super::archive::ArchiveDestination;
+use crate::archive_place::ArchivePlace;
+use crate::outcome::Misuse;
+use crate::{places, text};
+
+/// Whether the inventory is complete.
+const INVENTORY: &str = "inventory";
+/// Whether the destination had files when the migration began.
+const HAD_FILES: &str = "destination had files";
+
+/// A migration.
+pub(super) struct Migration {
+    pub(super) folder: PathBuf,
+    pub(super) settings: MigrationSettings,
+    pub(super) database: Database,
+    /// Held as long as this command may change the migration.
+    _lock: Option<File>,
+}
+
+impl Migration {
+    /// Opens a migration to look at it.
+    pub(super) fn look(folder: &Path) -> Result<Self> {
+        let file = folder.join(FILE);
+        if !file.is_file() {
+            let path = text::path(folder);
+            bail!("{path} is not the folder of a migration: it has no {FILE}. `fulgurite migrate init` makes one");
+        }
+        let settings = MigrationSettings::read(folder)?;
+        let path = folder.join("state.db");
+        if !path.is_file() {
+            bail!("{} is missing: without it, nothing is known of the migration's files", text::path(&path));
+        }
+        let migration = Self { folder: folder.to_owned(), settings, database: Database::open(&path)?, _lock: None };
+        migration.check_places()?;
+        Ok(migration)
+    }
+
+    /// Opens a migration to change it. Only one command may at a time.
+    pub(super) fn change(folder: &Path) -> Result<Self> {
+        let mut migration = Self::look(folder)?;
+        let path = folder.join("lock");
+        let lock = File::create(&path).with_context(|| text::path(&path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => bail!("another command is changing the migration in {}", text::path(folder)),
+            Err(fs::TryLockError::Error(error)) => return Err(error).with_context(|| text::path(&path)),
+        }
+        migration._lock = Some(lock);
+        Ok(migration)
+    }
+
+    /// Makes the folder of a migration.
+    pub(super) fn make(folder: &Path, settings: &str) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| text::path(folder))?;
+        for name in [FILE, "state.db"] {
+            let path = folder.join(name);
+            if path.exists() {
+                return Err(Misuse(format!("{} already exists: name another folder", text::path(&path))).into());
+            }
+        }
+        let mut database = Database::open(&folder.join("state.db"))?;
+        let path = folder.join(FILE);
+        fs::write(&path, settings).with_context(|| text::path(&path))?;
+        let settings = MigrationSettings::read(folder)?;
+        for (name, place) in [("source", &settings.source), ("destination", &settings.destination)] {
+            database.set_fact(name, &place.place)?;
+        }
+        Self::change(folder)
+    }
+
+    /// A migration goes on between the places between which it began.
+    fn check_places(&self) -> Result<()> {
+        for (name, place) in [("source", &self.settings.source), ("destination", &self.settings.destination)] {
+            let began = self.database.fact(name)?.context("the migration's database doesn't name its places")?;
+            if began != place.place {
+                let now = &place.place;
+                bail!("the {name} of this migration was {began}, and {FILE} names {now}: begin another migration for another place");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn source(&self) -> Result<Arc<dyn Place>> {
+        Ok(open(&self.settings.source).context("the source")?.into())
+    }
+
+    /// The destination, to write to it.
+    pub(super) fn destination(&mut self) -> Result<Arc<dyn Destination>> {
+        let had_files = self.had_files()?;
+        if ArchivePlace::of(&self.settings.destination.place).is_some() {
+            return Ok(Arc::new(self.archive()?));
+        }
+        let place = open(&self.settings.destination).context("the destination")?;
+        Ok(Arc::new(PlaceDestination::new(place.into(), had_files)))
+    }
+
+    /// The destination, to read from it.
+    pub(super) fn destination_place(&self) -> Result<PlaceDestination> {
+        let place = open(&self.settings.destination).context("the destination")?;
+        Ok(PlaceDestination::new(place.into(), true))
+    }
+
+    /// The archive that is the destination, if it is one.
+    pub(super) fn archive(&mut self) -> Result<ArchiveDestination> {
+        let had_files = self.had_files()?;
+        let folder = ArchivePlace::folder_of(&self.settings.destination.place).context("the destination is no archive")?;
+        ArchiveDestination::open(folder, had_files)
+    }
+
+    /// True if the destination had files when the migration began. They must not be replaced.
+    fn had_files(&mut self) -> Result<bool> {
+        if let Some(known) = self.database.fact(HAD_FILES)? {
+            return Ok(known == "yes");
+        }
+        let place = open(&self.settings.destination).context("the destination")?;
+        let mut had_files = false;
+        let listed = place.connect().and_then(|mut connection| {
+            connection.list(&mut |_| {
+                had_files = true;
+                false
+            })
+        });
+        listed.map_err(|refusal| anyhow!("can't list the destination: {refusal}"))?;
+        self.database.set_fact(HAD_FILES, if had_files { "yes" } else { "no" })?;
+        Ok(had_files)
+    }
+
+    pub(super) fn has_inventory(&self) -> Result<bool> {
+        Ok(self.database.fact(INVENTORY)?.is_some())
+    }
+
+    /// Lists the source. Returns the number of its files, and what the listing brought.
+    pub(super) fn take_inventory(&mut self, listed: &mut dyn FnMut(u64)) -> Result<(u64, Added)> {
+        let source = self.source()?;
+        let folders = self.settings.family_folders;
+        let counts = inventory::list(&mut self.database, &*source, &|name| inventory::family_of(name, folders), listed)?;
+        if counts.0 == 0 {
+            bail!("the source has no files: {}. Is it mounted, and is the path right?", source.describe());
+        }
+        self.database.set_fact(INVENTORY, "complete")?;
+        Ok(counts)
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.path("paused").exists()
+    }
+
+    /// What the last run did, or does.
+    pub(super) fn progress(&self) -> Option<Value> {
+        serde_json::from_slice(&fs::read(self.path("progress.json")).ok()?).ok()
+    }
+}
+
+/// Writes a JSON file so that readers see the old or the new one.
+pub(super) fn write_json(path: &Path, value: &Value) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, format!("{value:#}\n"))?;
+    fs::rename(&new, path)
+}
+
+fn open(place: &PlaceSettings) -> Result<Box<dyn Place>> {
+    places::open(&place.place, &options(&place.options)?)
+}
+
+/// Options as keys and values.
+pub(super) fn options(given: &[String]) -> Result<Vec<(String, String)>> {
+    let split = |option: &String| option.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    given.iter().map(|option| split(option).ok_or_else(|| Misuse(format!("expected KEY=VALUE, not {option:?}")).into())).collect()
+}
+
+/// Seconds since 1970.
+pub(super) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,151 @@
+//! `migrate status`, `pause`, `resume` and `report`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use fulgurite_migration::run::database::State;
+use serde_json::{Value, json};
+
+use super::folder::Migration;
+use super::run::totals_json;
+use crate::{Outcome, Session, text};
+
+/// Failed files that a report lists.
+const FAILED_MAX: usize = 10_000;
+
+pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
+    let migration = Migration::look(folder)?;
+    let totals = migration.database.totals()?;
+    let (is_running, is_paused) = (is_locked(&migration), migration.is_paused());
+    let progress = migration.progress().filter(|_| is_running);
+    session.answer(|| {
+        json!({
+            "source": migration.settings.source.place, "destination": migration.settings.destination.place,
+            "running": is_running, "paused": is_paused, "totals": totals_json(&totals),
+            "left_s": progress.as_ref().map(|progress| progress["left_s"].clone()),
+            "left_interval_s": progress.as_ref().map(|progress| progress["left_interval_s"].clone()),
+        })
+    });
+    session.say(&format!("From {} to {}", migration.settings.source.place, migration.settings.destination.place));
+    if !migration.has_inventory()? {
+        session.say("No inventory was taken yet: `fulgurite migrate run` takes it.");
+    }
+    for state in State::ALL {
+        let (files, bytes) = totals.of(state);
+        if files > 0 || matches!(state, State::Waiting | State::Migrated) {
+            session.say(&format!("  {:<9} {:>14}  {}", state.name(), text::count(files, "file"), text::bytes(bytes)));
+        }
+    }
+    let seconds = |name: &str| progress.as_ref().and_then(|progress| progress[name].as_f64());
+    let state = match (is_running, is_paused) {
+        (true, true) => "A run is going on, and paused.".to_owned(),
+        (true, false) => seconds("left_s").map_or("A run is going on.".to_owned(), |left| {
+            let interval = progress.as_ref().map(|progress| &progress["left_interval_s"]);
+            let bounds = interval.and_then(|interval| interval[0].as_f64().zip(interval[1].as_f64()));
+            let bounds = bounds.map_or_else(String::new, |(low, high)| format!(" ({} to {})", time(low), time(high)));
+            format!("A run is going on; at this pace it ends in {}{bounds}.", time(left))
+        }),
+        (false, true) => "No run is going on; the migration is paused.".to_owned(),
+        (false, false) => "No run is going on.".to_owned(),
+    };
+    session.say(&state);
+    Ok(Outcome::Good)
+}
+
+pub(super) fn pause(session: &Session, folder: &Path, pauses: bool) -> Result<Outcome> {
+    let migration = Migration::look(folder)?;
+    let path = migration.path("paused");
+    let was_paused = migration.is_paused();
+    if pauses {
+        File::create(&path).with_context(|| text::path(&path))?;
+    } else if was_paused {
+        fs::remove_file(&path).with_context(|| text::path(&path))?;
+    }
+    session.answer(|| json!({ "paused": pauses, "running": is_locked(&migration) }));
+    session.say(match (pauses, was_paused) {
+        (true, _) => "Paused: files on their way arrive, and no others begin.",
+        (false, true) => "Resumed.",
+        (false, false) => "It was not paused.",
+    });
+    Ok(Outcome::Good)
+}
+
+pub(super) fn report(session: &Session, folder: &Path) -> Result<Outcome> {
+    let migration = Migration::look(folder)?;
+    let totals = migration.database.totals()?;
+    let failed = migration.database.in_state(State::Failed, 0, FAILED_MAX)?;
+    let progress = migration.progress();
+    session.answer(|| {
+        let failed: Vec<Value> = failed
+            .iter()
+            .map(|row| json!({ "name": row.name, "bytes": row.bytes, "attempts": row.attempts, "reason": row.reason }))
+            .collect();
+        json!({ "totals": totals_json(&totals), "failed": failed, "last_run": progress })
+    });
+    if let Some(progress) = &progress {
+        session.say(&format!("Last run, {}:\n{}", time(progress["elapsed_s"].as_f64().unwrap_or(0.0)), stages(progress)));
+    }
+    let (count, bytes) = totals.of(State::Failed);
+    if count == 0 {
+        session.say("No file failed.");
+    } else {
+        session.warn(&format!("{}, {}, failed:", text::count(count, "file"), text::bytes(bytes)));
+        for row in &failed {
+            let reason = row.reason.as_deref().unwrap_or("unknown");
+            session.warn(&format!("  {}: {}", text::harmless(&row.name), text::harmless(reason)));
+        }
+        if count > failed.len() as u64 {
+            session.warn(&format!("  and {} more", count - failed.len() as u64));
+        }
+    }
+    Ok(Outcome::troubled_if(count > 0))
+}
+
+/// A line for each stage: rates, gaps, duty factors, and what its streams waited for.
+fn stages(progress: &Value) -> String {
+    let elapsed = progress["elapsed_s"].as_f64().unwrap_or(0.0);
+    let streams = progress["streams"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut lines = String::new();
+    for stage in ["input", "output", "scan"] {
+        let of: Vec<&Value> = streams.iter().filter(|stream| stream["stage"] == stage).collect();
+        let sum = |name: &str| of.iter().filter_map(|stream| stream[name].as_f64()).sum::<f64>();
+        let (files, bytes, busy, moving) = (sum("files"), sum("bytes"), sum("busy_s"), sum("moving_s"));
+        let ratio = |of: f64, to: f64| if to > 0.0 { of / to } else { 0.0 };
+        let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
+        for (name, time) in of.iter().filter_map(|stream| stream["waits_s"].as_object()).flatten() {
+            *waits.entry(name).or_default() += time.as_f64().unwrap_or(0.0);
+        }
+        let whole = elapsed * of.len() as f64;
+        let mut waits: Vec<(&str, f64)> = waits.into_iter().map(|(name, time)| (name, ratio(time, whole))).collect();
+        waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let waits: Vec<String> =
+            waits.iter().filter(|(_, share)| *share >= 0.01).map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
+        lines += &format!(
+            "  {} {stage}{}: {files} files, {} MB/s each while moving, gap {:.1} ms, duty {:.2}, busy {:.0} %{}\n",
+            of.len(),
+            if of.len() == 1 { "" } else { "s" },
+            (ratio(bytes, moving) / 1e6).round(),
+            ratio(busy - moving, files).max(0.0) * 1e3,
+            ratio(moving, elapsed),
+            ratio(busy, whole) * 100.0,
+            if waits.is_empty() { String::new() } else { format!("; waiting for {}", waits.join(", ")) },
+        );
+    }
+    lines
+}
+
+/// True while a command changes the migration.
+fn is_locked(migration: &Migration) -> bool {
+    File::open(migration.path("lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 172_800.0 => format!("{:.1} d", s / 86_400.0),
+        s if s >= 7_200.0 => format!("{:.1} h", s / 3_600.0),
+        s if s >= 120.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{s:.0} s"),
+    }
+}

@@ -1,0 +1,629 @@
+//! What a migration knows of each file, in an SQLite database that survives kills.
+//!
+//! ```text
+//! waiting -> written -> migrated -> released
+//!    ^  |       |
+//!    |  '-------'---> failed
+//!    '--- tried again later
+//! ```
+//!
+//! What is on its way is not recorded: after a kill, such files are waiting or written, and go on
+//! from there.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fulgurite_digest::{Algorithm, Digest};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+
+/// Identifies a file of a migration.
+pub type FileId = i64;
+
+/// Where a file is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It is to be read, the first time or again.
+    Waiting,
+    /// The destination acknowledged it; it was not read back yet.
+    Written,
+    /// It was read back from the destination, and has the digest with which it was read.
+    Migrated,
+    /// It was given up, for the recorded reason.
+    Failed,
+    /// It was migrated, and removed from the source.
+    Released,
+}
+
+impl State {
+    /// All states, in the order of their stored numbers.
+    pub const ALL: [Self; 5] = [Self::Waiting, Self::Written, Self::Migrated, Self::Failed, Self::Released];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Written => "written",
+            Self::Migrated => "migrated",
+            Self::Failed => "failed",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// A file as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRow {
+    /// Its identifier.
+    pub id: FileId,
+    /// Its location at the source, and at the destination.
+    pub name: String,
+    /// Its length, as the inventory states it.
+    pub bytes: u64,
+    /// Its family.
+    pub family: u32,
+    /// Its digest, as the inventory states it.
+    pub expected: Option<Digest>,
+    /// The SHA-256 with which it was read.
+    pub sha256: Option<Digest>,
+    /// Attempts that failed.
+    pub attempts: u32,
+    /// Why it failed last.
+    pub reason: Option<String>,
+    /// True if the migration wrote it to the destination before, so that it may be replaced there.
+    pub was_written: bool,
+}
+
+/// A file of an inventory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InventoryRow {
+    /// Its location at the source.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What an inventory brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Added {
+    /// Files that were not known.
+    pub new: u64,
+    /// Files whose length has changed.
+    pub changed: u64,
+}
+
+impl std::ops::AddAssign for Added {
+    fn add_assign(&mut self, more: Self) {
+        self.new += more.new;
+        self.changed += more.changed;
+    }
+}
+
+/// Something that happened to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The destination acknowledged it.
+    Written {
+        /// Its digest when it was read.
+        sha256: Digest,
+    },
+    /// It was read back.
+    Migrated {
+        /// When, in seconds since 1970.
+        at: u64,
+    },
+    /// A stage failed; it is tried again.
+    Retry {
+        /// When, in seconds since 1970.
+        at: u64,
+        /// Why.
+        reason: String,
+    },
+    /// It is given up.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// It was removed from the source.
+    Released,
+}
+
+/// Files and bytes in each of [`State::ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals([(u64, u64); State::ALL.len()]);
+
+impl Totals {
+    /// Files and bytes in a state.
+    #[must_use]
+    pub fn of(&self, state: State) -> (u64, u64) {
+        self.0[state as usize]
+    }
+
+    /// Files and bytes in all.
+    #[must_use]
+    pub fn all(&self) -> (u64, u64) {
+        self.0.iter().fold((0, 0), |(files, bytes), (more_files, more_bytes)| (files + more_files, bytes + more_bytes))
+    }
+}
+
+/// The database can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// SQLite failed.
+    #[error("the migration's database failed")]
+    Engine(#[from] rusqlite::Error),
+    /// A newer program wrote it.
+    #[error("a newer version of this program made the migration's database (version {found}, this program knows {known})")]
+    Newer {
+        /// Its version.
+        found: i64,
+        /// The version that this program writes.
+        known: i64,
+    },
+    /// A row can't be what this program wrote.
+    #[error("the migration's database is damaged: {0}")]
+    Damaged(&'static str),
+    /// An inventory contradicts an earlier one.
+    #[error("the inventory contradicts an earlier one about {name:?}: {now}, not {earlier}")]
+    Contradiction {
+        /// The file.
+        name: String,
+        /// What the database has.
+        earlier: String,
+        /// What the inventory states.
+        now: String,
+    },
+}
+
+/// The version of the schema.
+const VERSION: i64 = 1;
+/// Why a file failed that only a list of digests has.
+const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
+/// How long a command waits for another that writes.
+const BUSY: Duration = Duration::from_secs(30);
+
+const SCHEMA: &str = "
+CREATE TABLE family (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE file (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    bytes INTEGER NOT NULL,
+    family INTEGER NOT NULL REFERENCES family(id),
+    -- As ALGORITHM:HEX.
+    expected TEXT,
+    state INTEGER NOT NULL DEFAULT 0,
+    sha256 BLOB,
+    -- 1 once the destination has acknowledged it, even if what it returned later was wrong.
+    was_written INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    -- Seconds since 1970, of a waiting file that is tried again.
+    retry_at INTEGER,
+    reason TEXT,
+    -- Seconds since 1970.
+    migrated_at INTEGER
+) STRICT;
+CREATE INDEX file_waiting ON file(family, id) WHERE state = 0 AND retry_at IS NULL;
+CREATE INDEX file_retry ON file(retry_at) WHERE state = 0 AND retry_at IS NOT NULL;
+CREATE INDEX file_written ON file(id) WHERE state = 1;
+CREATE INDEX file_failed ON file(id) WHERE state = 3;
+CREATE TABLE total (state INTEGER PRIMARY KEY, files INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
+INSERT INTO total VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0);
+CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+";
+
+const COLUMNS: &str = "id, name, bytes, family, expected, sha256, attempts, reason, was_written";
+
+/// The database of a migration.
+#[derive(Debug)]
+pub struct Database {
+    connection: Connection,
+}
+
+impl Database {
+    /// Opens a database, and creates it if there is none.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(BUSY)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // A commit survives a power failure.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        match found {
+            0 => {
+                transaction.execute_batch(SCHEMA)?;
+                transaction.pragma_update(None, "user_version", VERSION)?;
+            }
+            VERSION => {}
+            found => return Err(DatabaseError::Newer { found, known: VERSION }),
+        }
+        transaction.commit()?;
+        Ok(Self { connection })
+    }
+
+    /// A named fact about the migration.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn fact(&self, name: &str) -> Result<Option<String>, DatabaseError> {
+        let found = self.connection.query_row("SELECT value FROM fact WHERE name = ?1", [name], |row| row.get(0));
+        Ok(found.optional()?)
+    }
+
+    /// Stores a fact.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_fact(&mut self, name: &str, value: &str) -> Result<(), DatabaseError> {
+        self.connection.execute("INSERT INTO fact VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2", [name, value])?;
+        Ok(())
+    }
+
+    /// Adds files of an inventory. A file whose length has changed since an earlier inventory waits
+    /// to be migrated, again if it was before; a digest that a list stated of it stays, and decides
+    /// when it is read. `family` names the family of a file.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]. Then nothing of these rows is added.
+    pub fn add(&mut self, rows: &[InventoryRow], family: &dyn Fn(&str) -> String) -> Result<Added, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let (mut added, mut moved) = (Added::default(), [(0_i64, 0_i64); State::ALL.len()]);
+        for row in rows {
+            let known: Option<(i64, i64)> = transaction
+                .prepare_cached("SELECT bytes, state FROM file WHERE name = ?1")?
+                .query_row([&row.name], |known| Ok((known.get(0)?, known.get(1)?)))
+                .optional()?;
+            let waiting = &mut moved[State::Waiting as usize];
+            match known {
+                None => {
+                    let family = family_id(&transaction, &family(&row.name))?;
+                    let sql = "INSERT INTO file (name, bytes, family) VALUES (?1, ?2, ?3)";
+                    transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed(), family])?;
+                    *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
+                    added.new += 1;
+                }
+                Some((bytes, state)) if bytes.cast_unsigned() != row.bytes => {
+                    let sql = "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE name = ?1";
+                    transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed()])?;
+                    *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
+                    let from = &mut moved[slot(state)?];
+                    *from = (from.0 - 1, from.1 - bytes);
+                    added.changed += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
+            count(&transaction, state, files, bytes)?;
+        }
+        transaction.commit()?;
+        Ok(added)
+    }
+
+    /// Adds digests that a list states. Files that no inventory had become failed ones, in the
+    /// family that `family` names. Returns the number of files that were known.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Contradiction`] if a file is known with another digest of the same kind.
+    /// Then nothing of these rows is added.
+    pub fn add_digests(&mut self, rows: &[(String, Digest)], family: &dyn Fn(&str) -> String) -> Result<u64, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let (mut found, mut missing) = (0, 0);
+        for (name, digest) in rows {
+            let now = as_text(digest);
+            let known: Option<(Option<String>, bool)> = transaction
+                .prepare_cached("SELECT expected, state = 3 AND bytes = 0 AND attempts = 0 FROM file WHERE name = ?1")?
+                .query_row([name], |known| Ok((known.get(0)?, known.get(1)?)))
+                .optional()?;
+            match known {
+                None => {
+                    let family = family_id(&transaction, &family(name))?;
+                    let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
+                    transaction.prepare_cached(sql)?.execute(params![name, family, now, NOT_AT_THE_SOURCE])?;
+                    missing += 1;
+                }
+                Some((_, true)) => {}
+                Some((Some(earlier), _)) if same_algorithm(&now, &earlier) && now != earlier => {
+                    return Err(DatabaseError::Contradiction { name: name.clone(), earlier, now });
+                }
+                Some((earlier, _)) => {
+                    // The stronger digest stays.
+                    let earlier = earlier.as_deref().and_then(from_text);
+                    if earlier.is_none_or(|earlier| earlier.algorithm() < digest.algorithm()) {
+                        transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE name = ?1")?.execute(params![name, now])?;
+                    }
+                    found += 1;
+                }
+            }
+        }
+        count(&transaction, State::Failed, missing, 0)?;
+        transaction.commit()?;
+        Ok(found)
+    }
+
+    /// Waiting files that were not tried before, in the order of families and identifiers, after
+    /// those up to `after`.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn waiting(&self, after: (u32, FileId), limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND (family, id) > (?1, ?2) ORDER BY family, id LIMIT ?3"
+        );
+        self.rows(&sql, params![after.0, after.1, limit.cast_signed() as i64])
+    }
+
+    /// Takes files that may be tried again at `now`, seconds since 1970.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn take_retries(&mut self, now: u64, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at <= ?1 ORDER BY retry_at, id LIMIT ?2"
+        );
+        let rows = self.rows(&sql, params![now.cast_signed(), limit.cast_signed() as i64])?;
+        let transaction = self.connection.transaction()?;
+        for row in &rows {
+            transaction.prepare_cached("UPDATE file SET retry_at = NULL WHERE id = ?1")?.execute([row.id])?;
+        }
+        transaction.commit()?;
+        Ok(rows)
+    }
+
+    /// When the next file may be tried again, in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn next_retry(&self) -> Result<Option<u64>, DatabaseError> {
+        let sql = "SELECT min(retry_at) FROM file WHERE state = 0 AND retry_at IS NOT NULL";
+        let at: Option<i64> = self.connection.query_row(sql, [], |row| row.get(0))?;
+        Ok(at.map(i64::cast_unsigned))
+    }
+
+    /// Files in a state, in the order of their identifiers, after one of them.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn in_state(&self, state: State, after: FileId, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+        let sql = format!("SELECT {COLUMNS} FROM file WHERE state = {} AND id > ?1 ORDER BY id LIMIT ?2", state as i64);
+        self.rows(&sql, params![after, limit.cast_signed() as i64])
+    }
+
+    /// Migrated files in the order of their names, after one of them.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn migrated_by_name(&self, after: &str, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+        let sql = format!("SELECT {COLUMNS} FROM file WHERE name > ?1 AND state IN (2, 4) ORDER BY name LIMIT ?2");
+        self.rows(&sql, params![after, limit.cast_signed() as i64])
+    }
+
+    /// Files that were migrated at `until` or before, in the order of their identifiers.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn migrated_until(&self, until: u64, after: FileId, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+        let sql = format!("SELECT {COLUMNS} FROM file WHERE state = 2 AND migrated_at <= ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+        self.rows(&sql, params![until.cast_signed(), after, limit.cast_signed() as i64])
+    }
+
+    /// Records changes in one transaction. They survive a crash once this returns.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]; then nothing is recorded.
+    pub fn record(&mut self, changes: &[(FileId, Change)]) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let mut moved = [(0_i64, 0_i64); State::ALL.len()];
+        for (id, change) in changes {
+            let (state, bytes): (i64, i64) = transaction
+                .prepare_cached("SELECT state, bytes FROM file WHERE id = ?1")?
+                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let to = match change {
+                Change::Written { sha256 } => {
+                    let sql = "UPDATE file SET state = 1, sha256 = ?2, was_written = 1, reason = NULL WHERE id = ?1";
+                    transaction.prepare_cached(sql)?.execute(params![id, sha256.value()])?;
+                    State::Written
+                }
+                Change::Migrated { at } => {
+                    let sql = "UPDATE file SET state = 2, migrated_at = ?2, reason = NULL WHERE id = ?1";
+                    transaction.prepare_cached(sql)?.execute(params![id, at.cast_signed()])?;
+                    State::Migrated
+                }
+                Change::Retry { at, reason } => {
+                    let sql = "UPDATE file SET state = 0, sha256 = NULL, attempts = attempts + 1, retry_at = ?2, reason = ?3 WHERE id = ?1";
+                    transaction.prepare_cached(sql)?.execute(params![id, at.cast_signed(), reason])?;
+                    State::Waiting
+                }
+                Change::Failed { reason } => {
+                    let sql = "UPDATE file SET state = 3, attempts = attempts + 1, retry_at = NULL, reason = ?2 WHERE id = ?1";
+                    transaction.prepare_cached(sql)?.execute(params![id, reason])?;
+                    State::Failed
+                }
+                Change::Released => {
+                    transaction.prepare_cached("UPDATE file SET state = 4, reason = NULL WHERE id = ?1")?.execute([id])?;
+                    State::Released
+                }
+            };
+            let from = slot(state)?;
+            for (index, sign) in [(from, -1), (to as usize, 1)] {
+                moved[index].0 += sign;
+                moved[index].1 += sign * bytes;
+            }
+        }
+        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
+            if (files, bytes) != (0, 0) {
+                count(&transaction, state, files, bytes)?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Lets all failed files be tried again. Returns their number.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn retry_failed(&mut self) -> Result<u64, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let (files, bytes): (i64, i64) =
+            transaction.query_row("SELECT files, bytes FROM total WHERE state = 3", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE state = 3", [])?;
+        count(&transaction, State::Failed, -files, -bytes)?;
+        count(&transaction, State::Waiting, files, bytes)?;
+        transaction.commit()?;
+        Ok(files.cast_unsigned())
+    }
+
+    /// Files and bytes in each state.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn totals(&self) -> Result<Totals, DatabaseError> {
+        let mut totals = Totals::default();
+        let mut statement = self.connection.prepare_cached("SELECT state, files, bytes FROM total")?;
+        let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
+        for row in rows {
+            let (state, files, bytes) = row?;
+            totals.0[slot(state)?] = (files.cast_unsigned(), bytes.cast_unsigned());
+        }
+        Ok(totals)
+    }
+
+    fn rows(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<Vec<FileRow>, DatabaseError> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(parameters, |row| Ok(read_row(row)))?;
+        rows.map(|row| row.map_err(DatabaseError::from)?).collect()
+    }
+}
+
+/// The index of a stored state.
+fn slot(state: i64) -> Result<usize, DatabaseError> {
+    usize::try_from(state).ok().filter(|&state| state < State::ALL.len()).ok_or(DatabaseError::Damaged("unknown state"))
+}
+
+fn family_id(transaction: &Transaction<'_>, name: &str) -> Result<i64, DatabaseError> {
+    let known = transaction.prepare_cached("SELECT id FROM family WHERE name = ?1")?.query_row([name], |row| row.get(0)).optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    transaction.prepare_cached("INSERT INTO family (name) VALUES (?1)")?.execute([name])?;
+    Ok(transaction.last_insert_rowid())
+}
+
+fn count(transaction: &Transaction<'_>, state: State, files: i64, bytes: i64) -> Result<(), DatabaseError> {
+    let sql = "UPDATE total SET files = files + ?2, bytes = bytes + ?3 WHERE state = ?1";
+    transaction.prepare_cached(sql)?.execute(params![state as i64, files, bytes])?;
+    Ok(())
+}
+
+fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
+    let expected: Option<String> = row.get(4)?;
+    let sha256: Option<Vec<u8>> = row.get(5)?;
+    Ok(FileRow {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        bytes: row.get::<_, i64>(2)?.cast_unsigned(),
+        family: row.get(3)?,
+        expected: expected.map(|text| from_text(&text).ok_or(DatabaseError::Damaged("an expected digest"))).transpose()?,
+        sha256: sha256.map(|value| Digest::new(Algorithm::Sha256, &value).ok_or(DatabaseError::Damaged("a digest"))).transpose()?,
+        attempts: row.get(6)?,
+        reason: row.get(7)?,
+        was_written: row.get(8)?,
+    })
+}
+
+fn as_text(digest: &Digest) -> String {
+    format!("{}:{}", digest.algorithm(), digest.hex())
+}
+
+fn from_text(text: &str) -> Option<Digest> {
+    let (algorithm, hex) = text.split_once(':')?;
+    Digest::from_hex(algorithm.parse().ok()?, hex)
+}
+
+fn same_algorithm(one: &str, other: &str) -> bool {
+    one.split(':').next() == other.split(':').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, bytes: u64) -> InventoryRow {
+        InventoryRow { name: name.to_owned(), bytes }
+    }
+
+    fn sha256(byte: u8) -> Digest {
+        Digest::new(Algorithm::Sha256, &[byte; 32]).expect("a digest")
+    }
+
+    fn opened() -> (tempfile::TempDir, Database) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = Database::open(&folder.path().join("state.db")).expect("a database");
+        (folder, database)
+    }
+
+    fn by_letter(name: &str) -> String {
+        name[..1].to_owned()
+    }
+
+    #[test]
+    fn files_are_offered_by_family_and_counted_by_state() {
+        let (folder, mut database) = opened();
+        database.add(&[row("b/1", 10), row("a/1", 20), row("b/2", 30)], &by_letter).expect("added");
+        let names =
+            |database: &Database| -> Vec<String> { database.waiting((0, 0), 10).expect("rows").into_iter().map(|row| row.name).collect() };
+        assert_eq!(names(&database), ["b/1", "b/2", "a/1"]);
+        assert_eq!(database.waiting((1, 3), 10).expect("rows").len(), 1);
+        let changes = [
+            (1, Change::Written { sha256: sha256(1) }),
+            (2, Change::Retry { at: 100, reason: "cut".into() }),
+            (3, Change::Failed { reason: "gone".into() }),
+        ];
+        database.record(&changes).expect("recorded");
+        drop(database);
+        let mut database = Database::open(&folder.path().join("state.db")).expect("a database");
+        let totals = database.totals().expect("totals");
+        let of = |state| totals.of(state);
+        assert_eq!((of(State::Waiting), of(State::Written), of(State::Failed), totals.all()), ((1, 20), (1, 10), (1, 30), (3, 60)));
+        assert!(names(&database).is_empty() && database.next_retry().expect("a time") == Some(100));
+        assert!(database.take_retries(99, 10).expect("rows").is_empty());
+        let again = database.take_retries(100, 10).expect("rows");
+        assert_eq!((again.len(), again[0].attempts, again[0].reason.as_deref()), (1, 1, Some("cut")));
+        let written = database.in_state(State::Written, 0, 10).expect("rows");
+        assert_eq!(written[0].sha256, Some(sha256(1)));
+        database.record(&[(1, Change::Migrated { at: 50 })]).expect("recorded");
+        assert_eq!(database.migrated_until(49, 0, 10).expect("rows").len(), 0);
+        assert_eq!(database.migrated_until(50, 0, 10).expect("rows").len(), 1);
+        assert_eq!(database.retry_failed().expect("retried"), 1);
+        assert_eq!(database.totals().expect("totals").of(State::Waiting), (2, 50));
+    }
+
+    #[test]
+    fn digests_agree_and_changed_files_wait() {
+        let (_folder, mut database) = opened();
+        assert_eq!(database.add(&[row("a", 5), row("b", 6)], &by_letter).expect("added"), Added { new: 2, changed: 0 });
+        let md5 = |byte: u8| Digest::new(Algorithm::Md5, &[byte; 16]).expect("a digest");
+        let digests = |database: &mut Database, digest: Digest| database.add_digests(&[("a".into(), digest)], &by_letter);
+        assert_eq!(digests(&mut database, md5(1)).expect("added"), 1);
+        assert_eq!(digests(&mut database, sha256(1)).expect("added"), 1);
+        assert_eq!(digests(&mut database, md5(3)).expect("the stronger stays"), 1);
+        assert_eq!(database.waiting((0, 0), 1).expect("a row")[0].expected, Some(sha256(1)));
+        assert!(matches!(digests(&mut database, sha256(2)), Err(DatabaseError::Contradiction { .. })));
+        // Only the list has it, until the source has it too.
+        assert_eq!(database.add_digests(&[("c".into(), sha256(7))], &by_letter).expect("added"), 0);
+        assert_eq!(database.add_digests(&[("c".into(), sha256(7))], &by_letter).expect("known"), 0);
+        assert_eq!(database.totals().expect("totals").of(State::Failed), (1, 0));
+        assert_eq!(database.add(&[row("c", 9), row("a", 5)], &by_letter).expect("added"), Added { new: 0, changed: 1 });
+        assert_eq!(database.totals().expect("totals").of(State::Failed), (0, 0));
+        // A file that was migrated and changes is migrated again.
+        database.record(&[(2, Change::Written { sha256: sha256(2) }), (2, Change::Migrated { at: 1 })]).expect("recorded");
+        assert_eq!(database.add(&[row("b", 8)], &by_letter).expect("added"), Added { new: 0, changed: 1 });
+        assert_eq!(database.totals().expect("totals").of(State::Waiting), (3, 22));
+        assert!(database.waiting((0, 0), 9).expect("rows").iter().any(|row| row.name == "b" && row.was_written && row.sha256.is_none()));
+    }
+}

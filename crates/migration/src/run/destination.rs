@@ -1,0 +1,129 @@
+//! What a migration needs of its destination.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_places::{Cause, Connection, Place, Refusal};
+
+use super::spool::Spooled;
+
+/// Where a migration's files go.
+pub trait Destination: Send + Sync {
+    /// Opens a connection for an output stream.
+    ///
+    /// # Errors
+    /// If the destination can't be reached or used.
+    fn writer(&self) -> Result<Box<dyn LotWriter>, Refusal>;
+
+    /// Opens a connection that shares nothing with earlier ones, to read back what was written.
+    ///
+    /// # Errors
+    /// If the destination can't be reached or used.
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal>;
+}
+
+/// A connection of an output stream.
+pub trait LotWriter: Send {
+    /// Writes files. Those whose result is `Ok` survive a crash of the destination as far as it
+    /// promises that with its acknowledgement. The results are in the order of the files.
+    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<(), Refusal>>;
+}
+
+/// A file on its way out of a spool volume.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// Its location at the destination.
+    pub location: &'a str,
+    /// Its length.
+    pub bytes: u64,
+    /// The SHA-256 with which it was read.
+    pub sha256: &'a Digest,
+    /// True if the migration wrote it before, and may replace what it wrote.
+    pub was_written: bool,
+    /// Its lot, spooled.
+    pub(super) spooled: &'a Spooled,
+    /// Where it begins there.
+    pub(super) offset: u64,
+}
+
+impl Outgoing<'_> {
+    /// Reads its content.
+    #[must_use]
+    pub fn reader(&self) -> Box<dyn Read + Send + '_> {
+        self.spooled.reader(self.offset, self.bytes)
+    }
+}
+
+/// A folder, a bucket or a server as a destination.
+pub struct PlaceDestination {
+    place: Arc<dyn Place>,
+    /// True if it had files of its own when the migration began, which must not be replaced.
+    has_others: bool,
+}
+
+impl PlaceDestination {
+    /// A place. If `has_others` is true, it may have files of the same names that the migration
+    /// didn't write: such a file is kept, and counts as written only if its content is the same.
+    #[must_use]
+    pub fn new(place: Arc<dyn Place>, has_others: bool) -> Self {
+        Self { place, has_others }
+    }
+}
+
+impl Destination for PlaceDestination {
+    fn writer(&self) -> Result<Box<dyn LotWriter>, Refusal> {
+        let connection = self.place.connect()?;
+        Ok(Box::new(PlaceWriter { connection, has_others: self.has_others }))
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+        self.place.connect()
+    }
+}
+
+struct PlaceWriter {
+    connection: Box<dyn Connection>,
+    has_others: bool,
+}
+
+impl LotWriter for PlaceWriter {
+    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<(), Refusal>> {
+        files.iter().map(|file| self.write_one(file)).collect()
+    }
+}
+
+impl PlaceWriter {
+    fn write_one(&mut self, file: &Outgoing<'_>) -> Result<(), Refusal> {
+        if self.has_others && !file.was_written {
+            match self.connection.length(file.location) {
+                Err(Refusal { cause: Cause::Missing, .. }) => {}
+                Err(refusal) => return Err(refusal),
+                Ok(bytes) if bytes == file.bytes && read_sha256(&mut *self.connection, file.location)?.1 == *file.sha256 => return Ok(()),
+                Ok(_) => return Err(other_file()),
+            }
+        }
+        self.connection.write(file.location, file.bytes, &mut file.reader())
+    }
+}
+
+/// The destination has another file of the same name.
+#[must_use]
+pub fn other_file() -> Refusal {
+    Refusal::new(Cause::Unsupported, "the destination has another file of this name, which the migration didn't write and doesn't replace")
+}
+
+/// Reads a file. Returns its length and SHA-256.
+///
+/// # Errors
+/// As [`Connection::read`].
+pub fn read_sha256(connection: &mut dyn Connection, location: &str) -> Result<(u64, Digest), Refusal> {
+    let mut digester = Digester::new(&[Algorithm::Sha256]);
+    let mut sink = |piece: &[u8]| {
+        digester.update(piece);
+        true
+    };
+    let bytes = connection.read(location, &mut sink)?;
+    let digest = digester.finish().pop().expect("one digest for one algorithm");
+    Ok((bytes, digest))
+}

@@ -1,0 +1,84 @@
+//! The inventory of a migration: what the source lists.
+
+use fulgurite_places::{Place, Refusal};
+
+use super::database::{Added, Database, DatabaseError, InventoryRow};
+
+/// Rows that are added in one transaction.
+const BATCH: usize = 1_000;
+
+/// An inventory could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum InventoryError {
+    /// The source could not be listed.
+    #[error("can't list the source's files")]
+    Listing(#[source] Refusal),
+    /// The database failed, or has other facts about a file.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+/// Adds all files that the source lists. It can be repeated: files that are known, and have the
+/// same length, keep their state. `listed` is called with the number of files so far. Returns the
+/// number of files listed, and what they brought.
+///
+/// # Errors
+/// [`InventoryError`]. Files that were added before stay.
+pub fn list(
+    database: &mut Database,
+    source: &dyn Place,
+    family: &dyn Fn(&str) -> String,
+    listed: &mut dyn FnMut(u64),
+) -> Result<(u64, Added), InventoryError> {
+    let mut connection = source.connect().map_err(InventoryError::Listing)?;
+    let (mut rows, mut unknown) = (Vec::new(), Vec::new());
+    let (mut count, mut added, mut failure) = (0, Added::default(), None);
+    let listing = connection.list(&mut |file| {
+        count += 1;
+        match file.bytes {
+            Some(bytes) => rows.push(InventoryRow { name: file.location, bytes }),
+            None => unknown.push(file.location),
+        }
+        if rows.len() >= BATCH {
+            listed(count);
+            match database.add(&rows, family) {
+                Ok(more) => added += more,
+                Err(error) => failure = Some(error),
+            }
+            rows.clear();
+        }
+        failure.is_none()
+    });
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
+    listing.map_err(InventoryError::Listing)?;
+    // Some places list names only.
+    for name in unknown {
+        let bytes = connection.length(&name).map_err(InventoryError::Listing)?;
+        rows.push(InventoryRow { name, bytes });
+    }
+    for batch in rows.chunks(BATCH) {
+        added += database.add(batch, family)?;
+    }
+    Ok((count, added))
+}
+
+/// The family of a file: its first `folders` folders.
+#[must_use]
+pub fn family_of(name: &str, folders: usize) -> String {
+    let parts: Vec<&str> = name.split('/').collect();
+    parts[..folders.min(parts.len() - 1)].join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_named_by_the_first_folders() {
+        let families = |name: &str| [0, 1, 2, 9].map(|folders| family_of(name, folders));
+        assert_eq!(families("a/b/c"), ["", "a", "a/b", "a/b"]);
+        assert_eq!(families("c"), ["", "", "", ""]);
+    }
+}

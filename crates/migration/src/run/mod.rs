@@ -1,0 +1,458 @@
+//! Runs: the pipeline driven by real stores.
+//!
+//! ```text
+//!  database --lots--> Pipeline --commands--> threads of streams --> source, spools, destination
+//!     ^                  ^                        |
+//!     '---- changes -----+------- events ---------'
+//! ```
+//!
+//! One thread owns the pipeline and the database. What a stream has done is recorded before the
+//! pipeline hears of it, so a kill at any instant loses only what was on its way.
+
+pub mod again;
+pub mod certificate;
+pub mod database;
+pub mod destination;
+pub mod inventory;
+mod offers;
+pub mod pace;
+pub mod settings;
+pub mod spool;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fulgurite_domain::Micros;
+use fulgurite_places::Place;
+
+use self::database::{Change, Database, DatabaseError, FileId, FileRow, State, Totals};
+use self::destination::Destination;
+use self::offers::Offers;
+use self::spool::{SpoolVolume, Spooled};
+use self::stages::{Carried, Ended, Failure, FailureKind, Job, Told, Worker};
+use crate::event::{Command, Done, Event};
+use crate::figures::Figures;
+use crate::layout::{Layout, SpoolId, Stage, StreamId};
+use crate::lot::LotId;
+use crate::pipeline::Pipeline;
+
+/// How often the operator's orders are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// Files in a row that may fail in a stage before the run stops: then a place is to blame.
+const FAILURES_MAX: u32 = 200;
+
+/// What is migrated, and how.
+pub struct Setup {
+    /// Stations, streams and spool volumes.
+    pub layout: Layout,
+    /// The spool volumes, in the order of the layout's identifiers.
+    pub volumes: Vec<SpoolVolume>,
+    /// Files of a lot, at most.
+    pub lot_files: usize,
+    /// Bytes of a lot with several files, at most.
+    pub lot_bytes: u64,
+    /// Attempts for a file, at least 1.
+    pub tries: u32,
+    /// From a failed attempt to the next.
+    pub retry_after: Duration,
+    /// The source.
+    pub source: Arc<dyn Place>,
+    /// The destination.
+    pub destination: Arc<dyn Destination>,
+}
+
+/// What the operator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Go on.
+    Run,
+    /// Begin no further lots, until told to go on.
+    Pause,
+    /// Let lots on their way arrive, and end.
+    Stop,
+}
+
+/// What a run tells while it goes on.
+pub trait Watcher {
+    /// What the operator wants. Called several times a second.
+    fn order(&mut self) -> Order;
+
+    /// The pipeline has handled an event, and given commands.
+    ///
+    /// # Errors
+    /// If it can't be noted; then the run ends.
+    fn stepped(&mut self, now: Micros, event: &Event, commands: &[Command], run: &Progress<'_>) -> io::Result<()>;
+
+    /// A file failed; `is_final` is true if it isn't tried again.
+    fn failed(&mut self, name: &str, stage: Stage, reason: &str, is_final: bool);
+
+    /// A stream can't reach its place, and tries again.
+    fn unreachable(&mut self, stage: Stage, reason: &str);
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// The pipeline.
+    pub pipeline: &'a Pipeline,
+    /// What its streams did.
+    pub figures: &'a Figures,
+    /// Files and bytes by state.
+    pub totals: Totals,
+}
+
+/// Why a run ended before everything was migrated or given up.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// A spool volume can't be used.
+    #[error("can't use a spool volume")]
+    Spool(#[source] io::Error),
+    /// A spool volume failed.
+    #[error("{0}")]
+    SpoolFailed(String),
+    /// Many files in a row failed, so the source or the destination seems to be unusable.
+    #[error("{count} files in a row failed in the {} stage, so the run stopped; the last: {reason}", stage.name())]
+    AllFail {
+        /// How many.
+        count: u32,
+        /// Where.
+        stage: Stage,
+        /// The last reason.
+        reason: String,
+    },
+    /// The watcher can't note what happens.
+    #[error("can't note what the run does")]
+    Watcher(#[source] io::Error),
+    /// A thread can't be started.
+    #[error("can't start a thread")]
+    Thread(#[source] io::Error),
+    /// A thread of a stream ended without a result.
+    #[error("a stream's thread panicked")]
+    Panicked,
+}
+
+/// A lot on its way.
+struct OnItsWay {
+    files: Vec<Carried>,
+    bytes: u64,
+    spooled: Option<Arc<Spooled>>,
+}
+
+struct Runner<'a> {
+    setup: &'a Setup,
+    database: &'a mut Database,
+    watcher: &'a mut dyn Watcher,
+    pipeline: Pipeline,
+    figures: Figures,
+    offers: Offers,
+    lots: BTreeMap<LotId, OnItsWay>,
+    stages: Vec<Stage>,
+    jobs: Vec<Sender<Job>>,
+    stops: Arc<AtomicBool>,
+    /// The last instant: instants never decrease, even if the clock is set back.
+    now: Micros,
+    wakes_at: Option<Micros>,
+    order: Order,
+    /// Files in a row that failed in each stage.
+    in_a_row: [u32; 3],
+}
+
+/// Migrates what is waiting, until nothing is left or the operator stops it.
+///
+/// # Errors
+/// [`RunError`]. What was recorded before is kept, and another run goes on from there.
+pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) -> Result<Figures, RunError> {
+    for volume in &setup.volumes {
+        volume.prepare().map_err(RunError::Spool)?;
+    }
+    let pipeline = Pipeline::new(&setup.layout);
+    let stages: Vec<Stage> = pipeline.streams().map(|(place, _)| place.stage).collect();
+    let (told, hears) = channel();
+    let stops = Arc::new(AtomicBool::new(false));
+    let mut threads = Vec::new();
+    let mut jobs = Vec::new();
+    for stream in (0..).take(stages.len()).map(StreamId) {
+        let (sender, receiver) = channel::<Job>();
+        let mut worker = Worker {
+            stream,
+            source: setup.source.clone(),
+            destination: setup.destination.clone(),
+            stops: stops.clone(),
+            told: told.clone(),
+            input: None,
+            output: None,
+        };
+        let name = format!("{} {}", stages[usize::from(stream.0)].name(), stream.0);
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            while let Ok(job) = receiver.recv() {
+                worker.work(job);
+            }
+        });
+        threads.push(thread.map_err(RunError::Thread)?);
+        jobs.push(sender);
+    }
+    drop(told);
+    let mut runner = Runner {
+        setup,
+        database,
+        watcher,
+        figures: Figures::new(&pipeline),
+        pipeline,
+        offers: Offers::new(setup),
+        lots: BTreeMap::new(),
+        stages,
+        jobs,
+        stops: stops.clone(),
+        now: Micros::ZERO,
+        wakes_at: None,
+        order: Order::Run,
+        in_a_row: [0; 3],
+    };
+    let result = runner.run(&hears);
+    let Runner { jobs, figures, .. } = runner;
+    stops.store(true, Ordering::Relaxed);
+    drop(jobs);
+    let is_panicked = threads.into_iter().map(thread::JoinHandle::join).fold(false, |is_panicked, joined| is_panicked | joined.is_err());
+    match result {
+        Ok(()) if is_panicked => Err(RunError::Panicked),
+        result => result.map(|()| figures),
+    }
+}
+
+impl Runner<'_> {
+    fn run(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
+        self.scan_written(hears)?;
+        self.step(Event::Begun)?;
+        while !self.pipeline.has_ended() {
+            let order = self.watcher.order();
+            if order != self.order {
+                self.order = order;
+                self.stops.store(order == Order::Stop, Ordering::Relaxed);
+                self.step(match order {
+                    Order::Run => Event::Resumed,
+                    Order::Pause => Event::Paused,
+                    Order::Stop => Event::Stopped,
+                })?;
+                continue;
+            }
+            let now = self.now();
+            if self.wakes_at.is_some_and(|at| at <= now) {
+                self.wakes_at = None;
+                self.step(Event::Woken)?;
+                continue;
+            }
+            let wait = self.wakes_at.map_or(LOOK, |at| LOOK.min(Duration::from_micros(at.since(now).0)));
+            match hears.recv_timeout(wait) {
+                Ok(first) => self.hear(std::iter::once(first).chain(hears.try_iter()).collect())?,
+                Err(RecvTimeoutError::Timeout) if self.jobs.is_empty() => return Err(RunError::Panicked),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(RunError::Panicked),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads back what an earlier run had written when it was killed.
+    fn scan_written(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
+        let Some(scan) = self.stages.iter().position(|stage| *stage == Stage::Scan) else { return Ok(()) };
+        loop {
+            // Whatever the outcome, none of them is written afterwards.
+            let rows = self.database.in_state(State::Written, 0, self.setup.lot_files)?;
+            if rows.is_empty() || self.watcher.order() == Order::Stop {
+                return Ok(());
+            }
+            let files = rows.into_iter().map(|row| Carried { sha256: row.sha256.clone(), row, offset: 0 }).collect();
+            // Such a lot never passes the pipeline.
+            self.jobs[scan].send(Job::Scan { lot: LotId(u64::MAX), files }).map_err(|_| RunError::Panicked)?;
+            loop {
+                match hears.recv_timeout(LOOK) {
+                    Ok(Told::Ended(ended)) => {
+                        let mut changes = Vec::new();
+                        self.changes(&ended, &mut changes)?;
+                        self.database.record(&changes)?;
+                        break;
+                    }
+                    Ok(Told::Unreachable(_, reason)) => self.watcher.unreachable(Stage::Scan, &reason),
+                    Err(RecvTimeoutError::Timeout) => self.stops.store(self.watcher.order() == Order::Stop, Ordering::Relaxed),
+                    Err(RecvTimeoutError::Disconnected) => return Err(RunError::Panicked),
+                }
+            }
+        }
+    }
+
+    /// Records what streams did, in one transaction, and tells the pipeline.
+    fn hear(&mut self, told: Vec<Told>) -> Result<(), RunError> {
+        let (mut changes, mut ended) = (Vec::new(), Vec::new());
+        for told in told {
+            match told {
+                Told::Unreachable(stream, reason) => self.watcher.unreachable(self.stages[usize::from(stream.0)], &reason),
+                Told::Ended(of) => {
+                    self.changes(&of, &mut changes)?;
+                    ended.push(of);
+                }
+            }
+        }
+        if !changes.is_empty() {
+            self.database.record(&changes)?;
+        }
+        for of in ended {
+            self.end_stage(*of)?;
+        }
+        Ok(())
+    }
+
+    /// What the end of a stage changes.
+    fn changes(&mut self, ended: &Ended, changes: &mut Vec<(FileId, Change)>) -> Result<(), RunError> {
+        let now_s = self.now().0 / 1_000_000;
+        for file in &ended.passed {
+            match ended.stage {
+                Stage::Input => {}
+                Stage::Output => {
+                    changes
+                        .push((file.row.id, Change::Written { sha256: file.sha256.clone().expect("a file that was read has its digest") }));
+                }
+                Stage::Scan => changes.push((file.row.id, Change::Migrated { at: now_s })),
+            }
+        }
+        let in_a_row = &mut self.in_a_row[ended.stage as usize];
+        if !ended.passed.is_empty() {
+            *in_a_row = 0;
+        }
+        for (row, failure) in &ended.failed {
+            let reason = failure.reason.clone();
+            match failure.kind {
+                FailureKind::Spool => return Err(RunError::SpoolFailed(reason)),
+                // It keeps its state, and the next run goes on with it.
+                FailureKind::Stopped => continue,
+                FailureKind::Again | FailureKind::Final => {}
+            }
+            *in_a_row += 1;
+            let is_final = failure.kind == FailureKind::Final || row.attempts + 1 >= self.setup.tries;
+            self.watcher.failed(&row.name, ended.stage, &reason, is_final);
+            changes.push((row.id, if is_final { Change::Failed { reason } } else { retry(now_s, self.setup.retry_after, reason) }));
+        }
+        if *in_a_row >= FAILURES_MAX
+            && let Some((_, Failure { reason, .. })) = ended.failed.last()
+        {
+            return Err(RunError::AllFail { count: *in_a_row, stage: ended.stage, reason: reason.clone() });
+        }
+        Ok(())
+    }
+
+    fn end_stage(&mut self, ended: Ended) -> Result<(), RunError> {
+        let on_its_way = self.lots.get_mut(&ended.lot).expect("a lot being handled is on its way");
+        let (files, bytes) = (ended.passed.len() as u32, ended.passed.iter().map(|file| file.row.bytes).sum());
+        on_its_way.files = ended.passed;
+        if ended.stage == Stage::Input {
+            on_its_way.spooled = ended.spooled;
+        }
+        if files == 0 || ended.stage == Stage::Scan {
+            self.lots.remove(&ended.lot);
+        }
+        let moving = Micros(u64::try_from(ended.moving.as_micros()).unwrap_or(u64::MAX));
+        let done = Done { stream: ended.stream, lot: ended.lot, files, bytes, moving };
+        self.step(match ended.stage {
+            Stage::Input => Event::Read(done),
+            Stage::Output => Event::Written(done),
+            Stage::Scan => Event::Scanned(done),
+        })
+    }
+
+    /// Lets the pipeline handle an event, and does what it commands.
+    fn step(&mut self, event: Event) -> Result<(), RunError> {
+        let mut events = std::collections::VecDeque::from([event]);
+        let mut commands = Vec::new();
+        while let Some(event) = events.pop_front() {
+            let now = self.now();
+            self.pipeline.step(now, event, &mut commands);
+            self.figures.observe(now, &event, &self.pipeline);
+            let progress = Progress { pipeline: &self.pipeline, figures: &self.figures, totals: self.database.totals()? };
+            self.watcher.stepped(now, &event, &commands, &progress).map_err(RunError::Watcher)?;
+            for command in commands.drain(..) {
+                match command {
+                    Command::Ask { stream, .. } => events.push_back(self.answer(stream)?),
+                    Command::Read { stream, lot, spool } => self.begin_read(stream, lot, spool)?,
+                    Command::Write { stream, lot, .. } => self.begin_write(stream, lot)?,
+                    Command::Scan { stream, lot } => {
+                        let files = self.lots[&lot].files.clone();
+                        self.give(stream, Job::Scan { lot, files })?;
+                    }
+                    Command::Release { lot, .. } => {
+                        if let Some(on_its_way) = self.lots.get_mut(&lot) {
+                            on_its_way.spooled = None;
+                        }
+                    }
+                    Command::Reject { lot, largest, .. } => self.reject(lot, largest)?,
+                    Command::WakeAt(at) => self.wakes_at = Some(at),
+                    Command::End => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, stream: StreamId) -> Result<Event, RunError> {
+        let now_s = self.now().0 / 1_000_000;
+        let Some((lot, rows)) = self.offers.next(self.database, now_s)? else {
+            let again_at = self.database.next_retry()?.map(|at| Micros(at.saturating_mul(1_000_000)));
+            return Ok(Event::NothingOffered { stream, again_at });
+        };
+        let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0 }).collect();
+        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
+        Ok(Event::Offered { stream, lot })
+    }
+
+    fn begin_read(&mut self, stream: StreamId, lot: LotId, spool: SpoolId) -> Result<(), RunError> {
+        let on_its_way = &self.lots[&lot];
+        let volume = self.setup.volumes[usize::from(spool.0)].clone();
+        let job = Job::Read { lot, files: on_its_way.files.clone(), bytes: on_its_way.bytes, volume };
+        self.give(stream, job)
+    }
+
+    fn begin_write(&mut self, stream: StreamId, lot: LotId) -> Result<(), RunError> {
+        let on_its_way = &self.lots[&lot];
+        let spooled = on_its_way.spooled.clone().expect("a lot that was read is spooled");
+        let files = on_its_way.files.clone();
+        self.give(stream, Job::Write { lot, files, spooled })
+    }
+
+    fn give(&self, stream: StreamId, job: Job) -> Result<(), RunError> {
+        self.jobs[usize::from(stream.0)].send(job).map_err(|_| RunError::Panicked)
+    }
+
+    /// A lot fits into no spool volume: it is one large file.
+    fn reject(&mut self, lot: LotId, largest: u64) -> Result<(), RunError> {
+        let on_its_way = self.lots.remove(&lot).expect("it was offered");
+        let mut changes = Vec::new();
+        for file in on_its_way.files {
+            let reason = format!("{} bytes are more than the largest spool volume has room for: {largest} bytes", file.row.bytes);
+            self.watcher.failed(&file.row.name, Stage::Input, &reason, true);
+            changes.push((file.row.id, Change::Failed { reason }));
+        }
+        Ok(self.database.record(&changes)?)
+    }
+
+    fn now(&mut self) -> Micros {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.now = self.now.max(Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX)));
+        self.now
+    }
+}
+
+fn retry(now_s: u64, after: Duration, reason: String) -> Change {
+    Change::Retry { at: now_s + after.as_secs().max(1), reason }
+}
+
+/// The files of a lot, as the offers have them.
+type Rows = Vec<FileRow>;

@@ -1,0 +1,173 @@
+//! The settings of a migration, `migration.toml`: each is declared once, and thereby read, checked,
+//! documented and printed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fulgurite_domain::Micros;
+use fulgurite_settings::setting_type::{bytes, count, duration, flag, list, per_hour, rate, text};
+use fulgurite_settings::{Document, Reader, SettingErrors, read_file};
+
+use super::spool::SpoolVolume;
+use crate::layout::{Layout, Rules, Spool, Station};
+
+/// The file's name.
+pub const FILE: &str = "migration.toml";
+
+/// A place, as an address with options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceSettings {
+    /// Its address.
+    pub place: String,
+    /// Its options, as KEY=VALUE. Secrets are named by variables or files.
+    pub options: Vec<String>,
+}
+
+/// The settings of a migration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MigrationSettings {
+    /// Where the files are.
+    pub source: PlaceSettings,
+    /// Where they go.
+    pub destination: PlaceSettings,
+    /// Streams, spool volumes and rules.
+    pub layout: Layout,
+    /// The spool volumes, in the order of the layout's.
+    pub volumes: Vec<SpoolVolume>,
+    /// Files of a lot, at most.
+    pub lot_files: usize,
+    /// Bytes of a lot with several files, at most.
+    pub lot_bytes: u64,
+    /// Number of folders that name a file's family.
+    pub family_folders: usize,
+    /// Attempts for a file.
+    pub tries: u32,
+    /// From a failed attempt to the next.
+    pub retry_after: Duration,
+    /// From the migration of a file to the time at which it may be released.
+    pub hold: Duration,
+}
+
+impl MigrationSettings {
+    /// Reads the settings of the migration in a folder.
+    ///
+    /// # Errors
+    /// All settings that are wrong, unknown, missing or inconsistent, each with its place.
+    pub fn read(folder: &Path) -> Result<Self, SettingErrors> {
+        let document = Document::load(&folder.join(FILE).to_string_lossy(), &read_file)?;
+        let mut reader = Reader::new(document);
+        let settings = settings(&mut reader, folder);
+        reader.finish()?;
+        Ok(settings)
+    }
+}
+
+/// The reference page of all settings.
+#[must_use]
+pub fn reference() -> String {
+    const INTRODUCTION: &str = include_str!("introduction.txt");
+    let mut reader = Reader::new(Document::empty("reference"));
+    settings(&mut reader, Path::new(""));
+    reader.reference(INTRODUCTION)
+}
+
+fn settings(reader: &mut Reader, folder: &Path) -> MigrationSettings {
+    let source = place(reader, "source", "The source: where the files are.");
+    let destination = place(reader, "destination", "The destination: where they go.");
+    let mut section = reader.section("streams", "Streams, each a thread with a connection of its own.");
+    let (inputs, outputs, scans) = (
+        section.setting("inputs", count(1..=256), "4", "Input streams, which read from the source."),
+        section.setting("outputs", count(1..=256), "4", "Output streams, which write to the destination."),
+        section.setting("scans", count(1..=256), "2", "Scan streams, which read back from the destination."),
+    );
+    let mut section = reader.section("lots", "Lots: files of a family that move together.");
+    let lot_files = section.setting("files", count(1..=100_000), "64", "Files of a lot, at most.");
+    let lot_bytes = section.setting("bytes", bytes("1 B"..="1 TB"), "16 MB", "Bytes of a lot with several files, at most.");
+    let family_folders = section.setting("family_folders", count(0..=64), "1", "Number of folders that name a file's family.");
+    let (spools, volumes) = spools(reader, folder);
+    let mut section = reader.section("rules", "What happens when, and what after a failure.");
+    let families_together = section.setting(
+        "families_together",
+        flag(),
+        "false",
+        "Only one output stream writes files of a family at a time, so that they stay together.",
+    );
+    let unlimited = format!("[{}]", ["\"1 PB/s\""; 24].join(", "));
+    let limits = section.setting(
+        "limits",
+        per_hour(rate("0 B/s"..="1 PB/s")),
+        &unlimited,
+        "Rate at which the source is read in each hour of the day, UTC. With 0, it isn't read in that hour.",
+    );
+    let tries = section.setting("tries", count(1..=1_000), "3", "Attempts for a file before it is given up.");
+    let retry_after = section.setting("retry_after", duration("1 s"..="7 d"), "1 min", "Time from a failed attempt to the next.");
+    let hold = section.setting("hold", duration("0 s"..="3650 d"), "30 d", "Time for which the source is kept after a file was migrated.");
+    let rules = Rules { families_together, limits: limits.map(|limit: f64| (limit < 1e15).then_some(limit as u64)), ..Rules::default() };
+    let station = Station { name: "this machine".to_owned(), inputs, outputs, scans, spools };
+    MigrationSettings {
+        source,
+        destination,
+        layout: Layout { stations: vec![station], rules },
+        volumes,
+        lot_files,
+        lot_bytes,
+        family_folders,
+        tries,
+        retry_after: time(retry_after),
+        hold: time(hold),
+    }
+}
+
+fn place(reader: &mut Reader, name: &'static str, about: &'static str) -> PlaceSettings {
+    let mut section = reader.section(name, about);
+    PlaceSettings {
+        place: section.required("place", text(), "A folder, a URL such as s3://bucket/prefix, or archive:FOLDER."),
+        options: section.setting(
+            "options",
+            list(text(), 0..=100),
+            "[]",
+            "Options of the place, each as KEY=VALUE. Secrets are named: secret_access_key=env:VARIABLE or file:PATH.",
+        ),
+    }
+}
+
+fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) {
+    let mut section = reader.section("spool", "Spool volumes, where files wait between reading and writing.");
+    let memory = section.setting(
+        "memory",
+        bytes("0 B"..="1 TB"),
+        "256 MB",
+        "Bytes of the volume in memory, which is used first. With 0, there is none.",
+    );
+    let folders = section.setting(
+        "folders",
+        list(text(), 0..=64),
+        "[\"spool\"]",
+        "A folder for each volume on a disk, relative to this file's. They take what memory has no room for.",
+    );
+    let folder_bytes = section.setting(
+        "folder_bytes",
+        bytes("1 B"..="1 PB"),
+        "10 GB",
+        "Bytes of each volume in a folder. A file larger than every volume can't be migrated.",
+    );
+    let is_exclusive = section.setting(
+        "exclusive",
+        flag(),
+        "false",
+        "One stream at a time reads from a volume in a folder or writes to it, as suits spinning disks. Name two folders on two disks then.",
+    );
+    if memory == 0 && folders.is_empty() {
+        section.reject("memory", "a volume in memory, or one in a folder");
+    }
+    let in_memory = (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false }, SpoolVolume::Memory));
+    let in_folders = folders.into_iter().map(|name| {
+        let path: PathBuf = folder.join(name);
+        (Spool { bytes: folder_bytes, is_exclusive }, SpoolVolume::Folder(path))
+    });
+    in_memory.into_iter().chain(in_folders).unzip()
+}
+
+fn time(micros: Micros) -> Duration {
+    Duration::from_micros(micros.0)
+}

@@ -1,0 +1,335 @@
+//! The stages of a lot, as the threads of streams carry them out.
+//!
+//! A file that fails, fails alone. If a place can't be reached at all, the stream waits and tries
+//! again, because no file is to blame.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_places::{Cause, Connection, Place, Refusal};
+
+use super::database::FileRow;
+use super::destination::{Destination, LotWriter, Outgoing, read_sha256};
+use super::spool::{SpoolVolume, Spooled};
+use crate::layout::{Stage, StreamId};
+use crate::lot::LotId;
+
+/// The first wait for a place that can't be reached; each wait is twice as long as the one before.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How often a waiting stream looks whether it should stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A file of a lot on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Carried {
+    pub(super) row: FileRow,
+    /// The SHA-256 with which it was read.
+    pub(super) sha256: Option<Digest>,
+    /// Where it begins in the spooled lot.
+    pub(super) offset: u64,
+}
+
+/// Why a file did not pass a stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) reason: String,
+    pub(super) kind: FailureKind,
+}
+
+/// What follows from a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FailureKind {
+    /// It may be tried again, a few times.
+    Again,
+    /// Another attempt would fail too.
+    Final,
+    /// The run stops; the file isn't to blame.
+    Stopped,
+    /// The spool volume failed; the run can't go on.
+    Spool,
+}
+
+/// What a stream is to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    Read { lot: LotId, files: Vec<Carried>, bytes: u64, volume: SpoolVolume },
+    Write { lot: LotId, files: Vec<Carried>, spooled: Arc<Spooled> },
+    Scan { lot: LotId, files: Vec<Carried> },
+}
+
+/// What a stream did.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) stream: StreamId,
+    pub(super) stage: Stage,
+    pub(super) lot: LotId,
+    /// The files that passed.
+    pub(super) passed: Vec<Carried>,
+    /// The files that didn't, and why.
+    pub(super) failed: Vec<(FileRow, Failure)>,
+    /// The lot, after it was read.
+    pub(super) spooled: Option<Arc<Spooled>>,
+    /// Time in which bytes moved.
+    pub(super) moving: Duration,
+}
+
+/// Something that a stream tells before its job has ended.
+#[derive(Debug)]
+pub(super) enum Told {
+    Ended(Box<Ended>),
+    /// A place can't be reached, and why; the stream tries again.
+    Unreachable(StreamId, String),
+}
+
+/// A stream's hands.
+pub(super) struct Worker {
+    pub(super) stream: StreamId,
+    pub(super) source: Arc<dyn Place>,
+    pub(super) destination: Arc<dyn Destination>,
+    pub(super) stops: Arc<AtomicBool>,
+    pub(super) told: Sender<Told>,
+    pub(super) input: Option<Box<dyn Connection>>,
+    pub(super) output: Option<Box<dyn LotWriter>>,
+}
+
+impl Worker {
+    pub(super) fn work(&mut self, job: Job) {
+        let ended = match job {
+            Job::Read { lot, files, bytes, volume } => self.read(lot, files, bytes, &volume),
+            Job::Write { lot, files, spooled } => self.write(lot, files, &spooled),
+            Job::Scan { lot, files } => self.scan(lot, files),
+        };
+        // Without a receiver the run has ended with an error.
+        let _ = self.told.send(Told::Ended(Box::new(ended)));
+    }
+
+    /// Does something until the place can be reached, or the run stops.
+    fn reaching<T>(&mut self, mut act: impl FnMut(&mut Self) -> Result<T, Refusal>) -> Result<T, Failure> {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let refusal = match act(self) {
+                Ok(done) => return Ok(done),
+                Err(refusal) => refusal,
+            };
+            let asked = match refusal.cause {
+                Cause::Throttled { retry_after } => retry_after.unwrap_or_default(),
+                Cause::Connection | Cause::TimedOut => Duration::ZERO,
+                Cause::Unsupported => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Final }),
+                _ => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Again }),
+            };
+            (self.input, self.output) = (None, None);
+            let _ = self.told.send(Told::Unreachable(self.stream, refusal.to_string()));
+            let until = Instant::now() + wait.max(asked);
+            while Instant::now() < until {
+                if self.stops.load(Ordering::Relaxed) {
+                    return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Stopped });
+                }
+                thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+            }
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    fn read(&mut self, lot: LotId, files: Vec<Carried>, bytes: u64, volume: &SpoolVolume) -> Ended {
+        let mut ended = self.ended(Stage::Input, lot);
+        let spool_failure = |error: io::Error| Failure { reason: format!("the spool volume failed: {error}"), kind: FailureKind::Spool };
+        let mut writer = match volume.begin(lot, bytes) {
+            Ok(writer) => writer,
+            Err(error) => {
+                let failure = spool_failure(error);
+                ended.failed = files.into_iter().map(|file| (file.row, failure.clone())).collect();
+                return ended;
+            }
+        };
+        for mut file in files {
+            let (offset, mut spooling) = (writer.bytes(), io::Result::Ok(()));
+            // What contradicts the inventory counts only if a fresh connection reads it too.
+            let mut fresh = false;
+            let outcome = loop {
+                let row = &file.row;
+                let moving = &mut ended.moving;
+                let read = self.reaching(|worker| {
+                    spooling = writer.cut(offset);
+                    if spooling.is_err() {
+                        return Err(Refusal::new(Cause::Abandoned, ""));
+                    }
+                    if fresh || worker.input.is_none() {
+                        worker.input = Some(worker.source.connect()?);
+                    }
+                    let connection = worker.input.as_mut().expect("it is connected");
+                    let algorithms: Vec<Algorithm> =
+                        [Algorithm::Sha256].into_iter().chain(row.expected.as_ref().map(Digest::algorithm)).collect();
+                    let mut digester = Digester::new(&algorithms);
+                    let mut began: Option<Instant> = None;
+                    let mut sink = |piece: &[u8]| {
+                        began.get_or_insert_with(Instant::now);
+                        digester.update(piece);
+                        // A file that has grown must not take more room than it has reserved.
+                        if digester.bytes() > row.bytes {
+                            return false;
+                        }
+                        spooling = writer.write(piece);
+                        spooling.is_ok()
+                    };
+                    let read = connection.read(&row.name, &mut sink);
+                    *moving += began.map_or(Duration::ZERO, |began| began.elapsed());
+                    match read {
+                        Err(Refusal { cause: Cause::Abandoned, .. }) if spooling.is_ok() => {
+                            Ok(Err(format!("more than {} bytes", row.bytes)))
+                        }
+                        Ok(bytes) if bytes != row.bytes => Ok(Err(format!("{bytes} bytes"))),
+                        read => read.map(|_| Ok(digester.finish())),
+                    }
+                });
+                if let Err(error) = spooling {
+                    break Err(spool_failure(error));
+                }
+                let wrong = match read {
+                    Err(failure) => break Err(failure),
+                    Ok(Err(found)) => format!("the source has {found}, and the inventory says {}", row.bytes),
+                    Ok(Ok(digests)) => {
+                        let of = |algorithm| digests.iter().find(|digest| digest.algorithm() == algorithm);
+                        match &row.expected {
+                            Some(expected) if of(expected.algorithm()) != Some(expected) => {
+                                let found = of(expected.algorithm()).map(Digest::hex).unwrap_or_default();
+                                format!(
+                                    "wrong at the source: its {} is {found}, and the inventory says {}",
+                                    expected.algorithm(),
+                                    expected.hex()
+                                )
+                            }
+                            _ => break Ok(of(Algorithm::Sha256).cloned()),
+                        }
+                    }
+                };
+                if fresh {
+                    break Err(Failure { reason: wrong, kind: FailureKind::Final });
+                }
+                fresh = true;
+            };
+            match outcome {
+                Ok(sha256) => {
+                    (file.sha256, file.offset) = (sha256, offset);
+                    ended.passed.push(file);
+                }
+                Err(failure) => {
+                    if failure.kind != FailureKind::Spool
+                        && let Err(error) = writer.cut(offset)
+                    {
+                        ended.failed.push((file.row, spool_failure(error)));
+                        continue;
+                    }
+                    ended.failed.push((file.row, failure));
+                }
+            }
+        }
+        ended.spooled = Some(writer.finish());
+        ended
+    }
+
+    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled) -> Ended {
+        let mut ended = self.ended(Stage::Output, lot);
+        let mut left = files;
+        while !left.is_empty() {
+            // Files that could not be written for the place's sake are written again.
+            let mut again = Vec::new();
+            let moving = &mut ended.moving;
+            let written = self.reaching(|worker| {
+                let output = match &mut worker.output {
+                    Some(output) => output,
+                    none => none.insert(worker.destination.writer()?),
+                };
+                let outgoing: Vec<Outgoing<'_>> = left.iter().map(|file| outgoing(file, spooled)).collect();
+                let began = Instant::now();
+                let results = output.write(&outgoing);
+                *moving += began.elapsed();
+                assert_eq!(results.len(), outgoing.len(), "each file has a result");
+                // Without any progress, the place is to blame.
+                match results.iter().find_map(|result| result.as_ref().err().filter(|refusal| is_places(refusal.cause))) {
+                    Some(refusal) if results.iter().all(|result| result.as_ref().is_err_and(|refusal| is_places(refusal.cause))) => {
+                        Err(refusal.clone())
+                    }
+                    _ => Ok(results),
+                }
+            });
+            match written {
+                Err(failure) => {
+                    ended.failed.extend(left.into_iter().map(|file| (file.row, failure.clone())));
+                    break;
+                }
+                Ok(results) => {
+                    for (file, result) in left.into_iter().zip(results) {
+                        match result {
+                            Ok(()) => ended.passed.push(file),
+                            Err(refusal) if is_places(refusal.cause) => again.push(file),
+                            Err(refusal) => {
+                                let kind = if refusal.cause == Cause::Unsupported { FailureKind::Final } else { FailureKind::Again };
+                                ended.failed.push((file.row, Failure { reason: refusal.to_string(), kind }));
+                            }
+                        }
+                    }
+                    left = again;
+                }
+            }
+        }
+        ended
+    }
+
+    fn scan(&mut self, lot: LotId, files: Vec<Carried>) -> Ended {
+        let mut ended = self.ended(Stage::Scan, lot);
+        // Nothing that an earlier connection holds can stand for what is stored.
+        self.input = None;
+        for file in files {
+            let mut fresh = false;
+            let outcome = loop {
+                let (row, moving) = (&file.row, &mut ended.moving);
+                let read = self.reaching(|worker| {
+                    if fresh || worker.input.is_none() {
+                        worker.input = Some(worker.destination.connect()?);
+                    }
+                    let began = Instant::now();
+                    let read = read_sha256(&mut **worker.input.as_mut().expect("it is connected"), &row.name);
+                    *moving += began.elapsed();
+                    read
+                });
+                match read {
+                    Err(failure) => break Err(failure),
+                    Ok((bytes, sha256)) if bytes == row.bytes && Some(&sha256) == file.sha256.as_ref() => break Ok(()),
+                    Ok((bytes, sha256)) if fresh => {
+                        let reason =
+                            format!("the destination returned other bytes than it was given: {bytes} bytes with SHA-256 {}", sha256.hex());
+                        break Err(Failure { reason, kind: FailureKind::Again });
+                    }
+                    Ok(_) => fresh = true,
+                }
+            };
+            match outcome {
+                Ok(()) => ended.passed.push(file),
+                Err(failure) => ended.failed.push((file.row, failure)),
+            }
+        }
+        self.input = None;
+        ended
+    }
+
+    fn ended(&self, stage: Stage, lot: LotId) -> Ended {
+        Ended { stream: self.stream, stage, lot, passed: Vec::new(), failed: Vec::new(), spooled: None, moving: Duration::ZERO }
+    }
+}
+
+fn outgoing<'a>(file: &'a Carried, spooled: &'a Spooled) -> Outgoing<'a> {
+    let sha256 = file.sha256.as_ref().expect("a file that was read has its digest");
+    Outgoing { location: &file.row.name, bytes: file.row.bytes, sha256, was_written: file.row.was_written, spooled, offset: file.offset }
+}
+
+/// True if a refusal concerns the whole place, and not one file.
+fn is_places(cause: Cause) -> bool {
+    matches!(cause, Cause::Throttled { .. } | Cause::Connection | Cause::TimedOut)
+}

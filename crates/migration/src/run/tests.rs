@@ -1,0 +1,459 @@
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::Read;
+use std::sync::Mutex;
+
+use fulgurite_chance::Xorshift;
+use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_places::{Cause, Connection, Listed, Refusal};
+
+use super::again::{self, Finding};
+use super::database::InventoryRow;
+use super::destination::PlaceDestination;
+use super::*;
+use crate::layout::{Rules, Spool, Station};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Op {
+    Read,
+    Write,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Refuse(Cause),
+    /// Other bytes of the same length.
+    Flip,
+}
+
+/// A store in memory that fails as told.
+#[derive(Default)]
+struct Store {
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
+    faults: Mutex<HashMap<(Op, String), VecDeque<Fault>>>,
+    writes: Mutex<HashMap<String, u32>>,
+}
+
+impl Store {
+    fn with(files: &BTreeMap<String, Vec<u8>>) -> Arc<Self> {
+        Arc::new(Self { files: Mutex::new(files.clone()), ..Self::default() })
+    }
+
+    fn fail(&self, op: Op, name: &str, faults: &[Fault]) {
+        self.faults.lock().expect("locked").entry((op, name.to_owned())).or_default().extend(faults);
+    }
+
+    fn fault(&self, op: Op, name: &str) -> Option<Fault> {
+        self.faults.lock().expect("locked").get_mut(&(op, name.to_owned()))?.pop_front()
+    }
+
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.files.lock().expect("locked").clone()
+    }
+}
+
+struct At(Arc<Store>);
+
+impl Place for At {
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+        Ok(Box::new(At(self.0.clone())))
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+impl Connection for At {
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        let files = self.0.files.lock().expect("locked");
+        files.get(location).map(|content| content.len() as u64).ok_or_else(|| Refusal::new(Cause::Missing, ""))
+    }
+
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        let mut content = self.0.files().get(location).cloned().ok_or_else(|| Refusal::new(Cause::Missing, ""))?;
+        match self.0.fault(Op::Read, location) {
+            Some(Fault::Refuse(cause)) => return Err(Refusal::new(cause, "as told")),
+            Some(Fault::Flip) => content[0] ^= 1,
+            None => {}
+        }
+        for piece in content.chunks(1_000) {
+            if !sink(piece) {
+                return Err(Refusal::new(Cause::Abandoned, ""));
+            }
+        }
+        Ok(content.len() as u64)
+    }
+
+    fn list(&mut self, _: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
+        let mut written = Vec::new();
+        content.read_to_end(&mut written).expect("spooled content can be read");
+        assert_eq!(written.len() as u64, bytes);
+        match self.0.fault(Op::Write, location) {
+            Some(Fault::Refuse(cause)) => return Err(Refusal::new(cause, "as told")),
+            Some(Fault::Flip) => written[0] ^= 1,
+            None => {}
+        }
+        *self.0.writes.lock().expect("locked").entry(location.to_owned()).or_default() += 1;
+        self.0.files.lock().expect("locked").insert(location.to_owned(), written);
+        Ok(())
+    }
+
+    fn remove(&mut self, location: &str) -> Result<(), Refusal> {
+        self.0.files.lock().expect("locked").remove(location);
+        Ok(())
+    }
+
+    fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
+        Ok(None)
+    }
+}
+
+/// Notes what is told, and ends the run after some steps.
+#[derive(Default)]
+struct Notes {
+    steps_left: Option<u32>,
+    orders: VecDeque<Order>,
+    failed: Vec<(String, Stage, String, bool)>,
+    unreachable: u32,
+    spooled_max: u64,
+}
+
+impl Watcher for Notes {
+    fn order(&mut self) -> Order {
+        if self.orders.len() > 1 { self.orders.pop_front().expect("several") } else { self.orders.front().copied().unwrap_or(Order::Run) }
+    }
+
+    fn stepped(&mut self, _: Micros, _: &Event, _: &[Command], run: &Progress<'_>) -> io::Result<()> {
+        self.spooled_max = self.spooled_max.max(run.pipeline.spooled_bytes().sum());
+        match &mut self.steps_left {
+            Some(0) => Err(io::Error::other("killed")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&mut self, name: &str, stage: Stage, reason: &str, is_final: bool) {
+        self.failed.push((name.to_owned(), stage, reason.to_owned(), is_final));
+    }
+
+    fn unreachable(&mut self, _: Stage, _: &str) {
+        self.unreachable += 1;
+    }
+}
+
+struct Case {
+    folder: tempfile::TempDir,
+    source: Arc<Store>,
+    destination: Arc<Store>,
+    has_others: bool,
+    lot_files: usize,
+    spool_bytes: u64,
+    on_disk: bool,
+}
+
+impl Case {
+    fn new(files: &BTreeMap<String, Vec<u8>>) -> Self {
+        let case = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            source: Store::with(files),
+            destination: Arc::default(),
+            has_others: false,
+            lot_files: 8,
+            spool_bytes: 100_000,
+            on_disk: false,
+        };
+        let rows: Vec<InventoryRow> =
+            files.iter().map(|(name, content)| InventoryRow { name: name.clone(), bytes: content.len() as u64 }).collect();
+        case.add(&rows);
+        case
+    }
+
+    fn database(&self) -> Database {
+        Database::open(&self.folder.path().join("state.db")).expect("a database")
+    }
+
+    fn add(&self, rows: &[InventoryRow]) {
+        self.database().add(rows, &|name| name.split('/').next().unwrap_or_default().to_owned()).expect("added");
+    }
+
+    fn run(&self, notes: &mut Notes) -> Result<(), RunError> {
+        let volume = |number: u32| match self.on_disk {
+            true => SpoolVolume::Folder(self.folder.path().join(format!("spool{number}"))),
+            false => SpoolVolume::Memory,
+        };
+        let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.on_disk };
+        let station = Station { name: "here".into(), inputs: 2, outputs: 2, scans: 2, spools: vec![spool; 2] };
+        let setup = Setup {
+            layout: Layout { stations: vec![station], rules: Rules { families_together: false, ..Rules::default() } },
+            volumes: vec![volume(1), volume(2)],
+            lot_files: self.lot_files,
+            lot_bytes: 50_000,
+            tries: 2,
+            retry_after: Duration::from_secs(1),
+            source: Arc::new(At(self.source.clone())),
+            destination: Arc::new(PlaceDestination::new(Arc::new(At(self.destination.clone())), self.has_others)),
+        };
+        super::run(&setup, &mut self.database(), notes).map(drop)
+    }
+
+    fn all_arrived(&self) {
+        let (notes, files) = (&mut Notes::default(), self.source.files());
+        self.run(notes).expect("it runs");
+        assert_eq!(notes.failed, []);
+        assert!(self.destination.files() == files);
+        assert_eq!(self.database().totals().expect("totals").of(State::Migrated).0, files.len() as u64);
+    }
+}
+
+fn some_files(count: u64) -> BTreeMap<String, Vec<u8>> {
+    let mut noise = Xorshift::new(count);
+    let file = |number: u64| (format!("{}/{number:04}", number % 5), fulgurite_chance::noise(number, noise.below(3_000) + 1));
+    (0..count).map(file).collect()
+}
+
+fn digest(algorithm: Algorithm, content: &[u8]) -> Digest {
+    let mut digester = Digester::new(&[algorithm]);
+    digester.update(content);
+    digester.finish().remove(0)
+}
+
+#[test]
+fn everything_arrives_through_spools_in_memory_and_on_disk() {
+    for on_disk in [false, true] {
+        let case = Case { on_disk, ..Case::new(&some_files(500)) };
+        case.all_arrived();
+        let writes = case.destination.writes.lock().expect("locked");
+        assert!(writes.len() == 500 && writes.values().all(|&count| count == 1));
+    }
+}
+
+#[test]
+fn empty_files_arrive_too() {
+    let files = BTreeMap::from([("a/empty".to_owned(), Vec::new()), ("a/one".to_owned(), b"1".to_vec())]);
+    Case::new(&files).all_arrived();
+}
+
+#[test]
+fn a_file_that_fails_fails_alone_and_is_named() {
+    let case = Case::new(&some_files(60));
+    let names: Vec<String> = case.source.files().into_keys().collect();
+    case.source.files.lock().expect("locked").remove(&names[3]);
+    case.source.fail(Op::Read, &names[10], &[Fault::Refuse(Cause::Fault)]);
+    case.destination.fail(Op::Write, &names[20], &[Fault::Refuse(Cause::Denied), Fault::Refuse(Cause::Denied)]);
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    let of = |name: &str| notes.failed.iter().filter(|failed| failed.0 == name).map(|failed| (failed.1, failed.3)).collect::<Vec<_>>();
+    assert_eq!(of(&names[3]), [(Stage::Input, false), (Stage::Input, true)]);
+    assert_eq!(of(&names[10]), [(Stage::Input, false)]);
+    assert_eq!(of(&names[20]), [(Stage::Output, false), (Stage::Output, true)]);
+    let totals = case.database().totals().expect("totals");
+    assert_eq!((totals.of(State::Migrated).0, totals.of(State::Failed).0), (58, 2));
+    let failed = case.database().in_state(State::Failed, 0, 10).expect("rows");
+    assert!(failed[0].reason.as_deref().is_some_and(|reason| reason.contains("does not exist")), "{failed:?}");
+    // The operator lets them be tried again.
+    case.database().retry_failed().expect("retried");
+    case.source.files.lock().expect("locked").insert(names[3].clone(), fulgurite_chance::noise(1, failed[0].bytes as usize));
+    case.all_arrived();
+}
+
+#[test]
+fn what_contradicts_the_inventory_is_not_migrated() {
+    let files = some_files(20);
+    let case = Case::new(&files);
+    let names: Vec<&String> = files.keys().collect();
+    let expect = |name: &String, content: &[u8]| (name.clone(), digest(Algorithm::Md5, content));
+    let digests = [expect(names[0], &files[names[0]]), expect(names[1], b"other"), expect(names[2], &files[names[2]])];
+    assert_eq!(case.database().add_digests(&digests, &|_| String::new()).expect("added"), 3);
+    // A fault of a connection isn't taken for a fault of a file.
+    case.source.fail(Op::Read, names[2], &[Fault::Flip]);
+    case.source.files.lock().expect("locked").get_mut(names[3]).expect("a file").push(1);
+    case.source.files.lock().expect("locked").get_mut(names[4]).expect("a file").pop();
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    let mut failed: Vec<_> = notes.failed.iter().map(|(name, stage, reason, is_final)| (name, *stage, reason.clone(), *is_final)).collect();
+    failed.sort();
+    let expected = [(names[1], "wrong at the source: its md5 is"), (names[3], "more than"), (names[4], "bytes, and the inventory says")];
+    assert_eq!(failed.len(), 3, "{failed:?}");
+    for ((name, stage, reason, is_final), (expected, says)) in failed.iter().zip(expected) {
+        assert!(*name == expected && *stage == Stage::Input && reason.contains(says) && *is_final, "{name} {reason}");
+        assert!(!case.destination.files().contains_key(*name));
+    }
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 17);
+}
+
+#[test]
+fn what_the_destination_returns_is_what_was_read_or_is_written_again() {
+    let files = some_files(20);
+    let case = Case { has_others: true, ..Case::new(&files) };
+    let names: Vec<&String> = files.keys().collect();
+    case.destination.fail(Op::Read, names[0], &[Fault::Flip]);
+    case.destination.fail(Op::Write, names[1], &[Fault::Flip]);
+    case.destination.fail(Op::Write, names[2], &[Fault::Flip, Fault::Flip]);
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    let mut failed: Vec<_> = notes.failed.iter().map(|failed| (&failed.0, failed.1, failed.3)).collect();
+    failed.sort();
+    assert_eq!(failed, [(names[1], Stage::Scan, false), (names[2], Stage::Scan, false), (names[2], Stage::Scan, true)]);
+    let mut arrived = case.destination.files();
+    arrived.remove(names[2]);
+    assert!(arrived.iter().all(|(name, content)| files[name] == *content));
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 19);
+}
+
+#[test]
+fn a_place_that_is_away_costs_no_file_an_attempt() {
+    let files = some_files(30);
+    let case = Case::new(&files);
+    for name in files.keys().take(2) {
+        case.source.fail(Op::Read, name, &[Fault::Refuse(Cause::Connection)]);
+        case.destination.fail(Op::Write, name, &[Fault::Refuse(Cause::Throttled { retry_after: None })]);
+    }
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    assert_eq!(notes.failed, []);
+    assert!(notes.unreachable >= 2 && case.destination.files() == files);
+}
+
+#[test]
+fn files_that_the_migration_did_not_write_are_not_replaced() {
+    let files = some_files(20);
+    let case = Case { has_others: true, ..Case::new(&files) };
+    let names: Vec<&String> = files.keys().collect();
+    case.destination.files.lock().expect("locked").insert(names[0].clone(), files[names[0]].clone());
+    case.destination.files.lock().expect("locked").insert(names[1].clone(), b"mine".to_vec());
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    assert_eq!(notes.failed.len(), 1);
+    assert!(notes.failed[0].0 == *names[1] && notes.failed[0].2.contains("another file of this name") && notes.failed[0].3);
+    assert_eq!(case.destination.files()[names[1]], b"mine");
+    assert!(!case.destination.writes.lock().expect("locked").contains_key(names[0]), "the same content counts as written");
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 19);
+}
+
+#[test]
+fn a_file_larger_than_every_spool_volume_fails_alone_and_spools_are_bounded() {
+    let mut files = some_files(200);
+    files.insert("0/large".to_owned(), vec![7; 20_001]);
+    let case = Case { spool_bytes: 20_000, ..Case::new(&files) };
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    assert!(notes.failed.len() == 1 && notes.failed[0].2.contains("20001 bytes are more than"), "{:?}", notes.failed);
+    assert!(notes.spooled_max > 10_000 && notes.spooled_max <= 40_000, "{}", notes.spooled_max);
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 200);
+}
+
+#[test]
+fn if_everything_fails_the_run_stops_and_files_wait() {
+    let files = some_files(1_000);
+    let case = Case::new(&files);
+    for name in files.keys() {
+        case.source.fail(Op::Read, name, &[Fault::Refuse(Cause::Denied)]);
+    }
+    let error = case.run(&mut Notes::default()).expect_err("nothing can be read");
+    assert!(matches!(&error, RunError::AllFail { stage: Stage::Input, reason, .. } if reason.contains("access denied")), "{error}");
+    let totals = case.database().totals().expect("totals");
+    assert!(totals.of(State::Waiting).0 == 1_000 && totals.of(State::Failed).0 == 0);
+}
+
+#[test]
+fn a_stopped_run_lets_lots_arrive_and_another_goes_on() {
+    let case = Case { lot_files: 1, ..Case::new(&some_files(300)) };
+    let mut orders = VecDeque::from(vec![Order::Run; 20]);
+    orders.extend([Order::Pause, Order::Pause, Order::Run, Order::Run, Order::Stop]);
+    let notes = &mut Notes { orders, ..Notes::default() };
+    case.run(notes).expect("it stops");
+    let totals = case.database().totals().expect("totals");
+    assert!(totals.of(State::Migrated).0 > 0 && totals.of(State::Written).0 == 0 && totals.of(State::Waiting).0 > 0, "{totals:?}");
+    case.all_arrived();
+    assert!(case.destination.writes.lock().expect("locked").values().all(|&count| count == 1));
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_step_loses_nothing_and_counts_nothing_twice() {
+    let files = some_files(400);
+    let mut noise = Xorshift::new(99);
+    let case = Case { lot_files: 2, ..Case::new(&files) };
+    let mut kills = 0;
+    for _ in 0..100 {
+        let notes = &mut Notes { steps_left: Some(noise.below(25) as u32), ..Notes::default() };
+        match case.run(notes) {
+            Err(RunError::Watcher(_)) => kills += 1,
+            other => other.expect("it runs"),
+        }
+        let totals = case.database().totals().expect("totals");
+        assert_eq!(totals.all(), (400, files.values().map(|content| content.len() as u64).sum()));
+        // What counts as migrated is there.
+        for row in case.database().migrated_by_name("", 1_000).expect("rows") {
+            assert!(case.destination.files()[&row.name] == files[&row.name]);
+        }
+    }
+    case.all_arrived();
+    assert!(kills > 40, "{kills}");
+    // Each kill loses at most the lots that inputs and outputs had.
+    let writes: u32 = case.destination.writes.lock().expect("locked").values().sum();
+    assert!(writes <= 400 + kills * 2 * 2, "{writes} writes for {kills} kills");
+}
+
+#[test]
+fn a_scan_finds_what_the_destination_lost_and_a_run_migrates_it_again() {
+    let files = some_files(50);
+    let case = Case { has_others: true, ..Case::new(&files) };
+    case.all_arrived();
+    let names: Vec<&String> = files.keys().collect();
+    case.destination.files.lock().expect("locked").remove(names[1]);
+    case.destination.files.lock().expect("locked").get_mut(names[2]).expect("a file")[0] ^= 1;
+    // One fault of a connection is none of the file.
+    case.destination.fail(Op::Read, names[3], &[Fault::Flip]);
+    case.destination.fail(Op::Read, names[4], &[Fault::Refuse(Cause::Connection), Fault::Refuse(Cause::Connection)]);
+    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())), true);
+    let mut told = Vec::new();
+    let mut tell = |row: &FileRow, finding: &Finding| {
+        if *finding != Finding::Good {
+            told.push((row.name.clone(), finding.clone()));
+        }
+        true
+    };
+    let findings = again::scan(&mut case.database(), &destination, 3, 1, &mut tell).expect("scanned");
+    assert_eq!((findings.good.0, findings.wrong, findings.unknown, findings.gone), (47, 2, 1, 0), "{told:?}");
+    assert!(told.iter().all(|(name, finding)| (name == names[4]) == matches!(finding, Finding::Unknown(_))), "{told:?}");
+    case.all_arrived();
+    let findings = again::scan(&mut case.database(), &destination, 3, 1, &mut |_, _| true).expect("scanned");
+    assert_eq!(findings.good.0, 50);
+}
+
+#[test]
+fn only_what_is_still_as_it_was_migrated_is_released() {
+    let files = some_files(50);
+    let case = Case::new(&files);
+    case.all_arrived();
+    let names: Vec<&String> = files.keys().collect();
+    let source = At(case.source.clone());
+    let mut database = case.database();
+    let migrated = |database: &Database| database.totals().expect("totals").of(State::Migrated).0;
+    // The hold time isn't over.
+    again::release(&mut database, &source, 3, 1_000, &mut |_, _| true).expect("released");
+    assert!(migrated(&database) == 50 && case.source.files() == files);
+    case.source.files.lock().expect("locked").insert(names[1].clone(), b"newer".to_vec());
+    case.source.files.lock().expect("locked").remove(names[2]);
+    let findings = again::release(&mut database, &source, 3, u64::MAX >> 1, &mut |_, _| true).expect("released");
+    assert_eq!((findings.good.0, findings.gone, findings.wrong, findings.unknown), (48, 1, 1, 0));
+    assert_eq!(case.source.files().into_keys().collect::<Vec<_>>(), [names[1].clone()], "what changed stays");
+    assert_eq!((migrated(&database), database.totals().expect("totals").of(State::Released).0), (1, 49));
+    // What was released is still part of the certificate, and is scanned.
+    let list = case.folder.path().join("list");
+    let certificate = certificate::write_list(&database, &list).expect("written");
+    assert_eq!(certificate.files, 50);
+    let text = std::fs::read_to_string(&list).expect("a list");
+    assert_eq!(digest(Algorithm::Sha256, text.as_bytes()), certificate.list_sha256);
+    let expected: String = files.iter().map(|(name, content)| format!("{}  {name}\n", digest(Algorithm::Sha256, content).hex())).collect();
+    assert_eq!(text, expected);
+    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())), true);
+    assert_eq!(again::scan(&mut database, &destination, 2, 1, &mut |_, _| true).expect("scanned").good.0, 50);
+}
