@@ -17,6 +17,7 @@ mod inventories;
 mod journals;
 mod keys;
 mod matrix;
+mod migrating;
 mod names;
 mod pictures;
 mod premis;

@@ -171,3 +171,44 @@ fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) 
 fn time(micros: Micros) -> Duration {
     Duration::from_micros(micros.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-migration docs_migration` writes the
+    /// page anew.
+    #[test]
+    fn docs_migration_settings_md_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/migration-settings.md");
+        let page = reference();
+        if std::env::var_os("FULGURITE_WRITE_REFERENCE").is_some() {
+            std::fs::write(path, &page).expect("the page can be written");
+        }
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap_or_default(),
+            page,
+            "docs/migration-settings.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-migration docs_migration` writes it"
+        );
+    }
+
+    #[test]
+    fn a_file_with_two_places_is_enough_and_limits_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |more: &str| {
+            let text = format!("[source]\nplace = \"/a\"\n[destination]\nplace = \"/b\"\n{more}");
+            std::fs::write(folder.path().join(FILE), text).expect("written");
+            MigrationSettings::read(folder.path())
+        };
+        let settings = write("").expect("settings");
+        assert_eq!(settings.volumes, [SpoolVolume::Memory, SpoolVolume::Folder(folder.path().join("spool"))]);
+        assert_eq!(settings.layout.rules.limits, [None; 24]);
+        let hours: Vec<String> = (0..24).map(|hour| format!("\"{} MB/s\"", hour * 10)).collect();
+        let settings = write(&format!("[rules]\nlimits = [{}]\n[spool]\nmemory = \"0 B\"\n", hours.join(", "))).expect("settings");
+        assert_eq!((settings.layout.rules.limits[0], settings.layout.rules.limits[23]), (Some(0), Some(230_000_000)));
+        assert_eq!(settings.volumes.len(), 1);
+        let error = write("[spool]\nmemory = \"0 B\"\nfolders = []\n").expect_err("no volume").to_string();
+        assert!(error.contains("a volume in memory, or one in a folder"), "{error}");
+        assert!(MigrationSettings::read(Path::new("/nowhere")).is_err());
+    }
+}

@@ -1,0 +1,196 @@
+//! Migrations between folders and archives.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use fulgurite_chance::Xorshift;
+
+use crate::support::{Sandbox, noise};
+
+/// Files in folders of a folder, by their paths in it.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(inner) = folders.pop() {
+        for entry in fs::read_dir(inner).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("below it").to_str().expect("UTF-8").to_owned();
+                files.insert(name, fs::read(path).expect("content"));
+            }
+        }
+    }
+    files
+}
+
+/// A sandbox with a source of `count` files, one of them large, and an empty destination.
+fn with_source(place: &Sandbox, count: u64) -> BTreeMap<String, Vec<u8>> {
+    for number in 0..count {
+        let size = if number == 7 { 3_000_000 } else { number as usize * 37 % 5_000 };
+        let path = place.path(format!("source/{}/{number}", number % 4));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, noise(number + 1, size)).expect("written");
+    }
+    fs::create_dir(place.path("destination")).expect("made");
+    tree(&place.path("source"))
+}
+
+#[test]
+fn files_go_to_an_archive_and_back() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    let files = with_source(&place, 200);
+    place.good(&["migrate", "init", "in", "--from=source", "--to=archive:a"]);
+    let ran = place.good(&["migrate", "run", "in", "--json"]).json();
+    assert_eq!((&ran["migrated"], &ran["certificate"]["migrated"]["files"]), (&200.into(), &200.into()));
+    // They are on platters.
+    let status = place.good(&["status", "--json"]).json();
+    assert_eq!(status["staged"]["versions"], 0, "{status}");
+    place.good(&["verify"]);
+    // Nothing changes if it runs again.
+    let again = place.good(&["migrate", "run", "in", "--json"]).json();
+    assert_eq!(again["migrated"], 0);
+    place.good(&["migrate", "scan", "in"]);
+    place.good(&["migrate", "init", "back", "--from=archive:a", "--to=destination"]);
+    place.good(&["migrate", "run", "back"]);
+    assert!(tree(&place.path("destination")) == files);
+    let status = place.good(&["migrate", "status", "back", "--json"]).json();
+    assert_eq!((&status["totals"]["migrated"]["files"], &status["running"]), (&200.into(), &false.into()));
+    // An archive's platters can't be removed file by file.
+    fs::write(place.path("back/migration.toml"), settings(&place, "back") + "[rules]\nhold = \"0 s\"\n").expect("written");
+    let kept = place.run(&["migrate", "forget", "back", "--yes"]);
+    assert_eq!(kept.status, 1, "{kept:?}");
+}
+
+fn settings(place: &Sandbox, migration: &str) -> String {
+    fs::read_to_string(place.path(migration).join("migration.toml")).expect("settings")
+}
+
+#[test]
+fn what_fails_is_named_and_the_source_is_released_only_as_it_was_migrated() {
+    let place = Sandbox::empty();
+    let files = with_source(&place, 40);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    let sums: String =
+        files.iter().filter(|(name, _)| *name != "0/0").map(|(name, content)| format!("{}  {name}\n", md5(content))).collect();
+    let wrong = sums.replace(&md5(&files["1/1"]), &md5(b"other"));
+    fs::write(place.path("sums"), wrong + &format!("{}  2/nowhere\n", md5(b""))).expect("written");
+    let listed = place.run(&["migrate", "inventory", "m", "--checksums=sums", "--json"]);
+    assert_eq!((listed.status, &listed.json()["with_digest"], &listed.json()["missing"]), (1, &39.into(), &1.into()), "{listed:?}");
+    let ran = place.run(&["migrate", "run", "m", "--json"]);
+    assert_eq!((ran.status, &ran.json()["migrated"]), (1, &39.into()), "{ran:?}");
+    let report = place.run(&["migrate", "report", "m", "--json"]);
+    let failed: Vec<(String, String)> = report.json()["failed"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|of| (of["name"].as_str().expect("a name").to_owned(), of["reason"].as_str().expect("a reason").to_owned()))
+        .collect();
+    assert_eq!(report.status, 1);
+    assert!(failed.len() == 2 && failed.iter().any(|(name, reason)| name == "1/1" && reason.contains("wrong at the source")), "{failed:?}");
+    assert!(failed.iter().any(|(name, reason)| name == "2/nowhere" && reason.contains("the source doesn't")), "{failed:?}");
+    assert!(!place.path("destination/1/1").exists() && tree(&place.path("destination")).len() == 39);
+    // The hold time isn't over; then one file has changed, and one is gone.
+    let held = place.good(&["migrate", "forget", "m", "--yes", "--json"]).json();
+    assert!(held["good"] == 0 && tree(&place.path("source")).len() == 40);
+    fs::write(place.path("m/migration.toml"), settings(&place, "m") + "[rules]\nhold = \"0 s\"\n").expect("written");
+    fs::write(place.path("source/0/0"), b"newer").expect("written");
+    fs::remove_file(place.path("source/3/3")).expect("removed");
+    assert_eq!(place.good(&["migrate", "forget", "m", "--json"]).json()["would_remove"], 39);
+    assert_eq!(tree(&place.path("source")).len(), 39, "without --yes, nothing is removed");
+    let forgotten = place.run(&["migrate", "forget", "m", "--yes", "--json"]);
+    let json = forgotten.json();
+    assert_eq!((forgotten.status, &json["good"], &json["gone"], &json["wrong"]), (1, &37.into(), &1.into(), &1.into()), "{forgotten:?}");
+    assert_eq!(tree(&place.path("source")).into_keys().collect::<Vec<_>>(), ["0/0", "1/1"]);
+    // The newer file is noticed, and migrated over the one that was.
+    place.run(&["migrate", "inventory", "m"]);
+    let ran = place.run(&["migrate", "run", "m", "--json"]).json();
+    assert_eq!((&ran["migrated"], fs::read(place.path("destination/0/0")).expect("content")), (&1.into(), b"newer".to_vec()));
+}
+
+fn md5(content: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut hex = String::new();
+    fulgurite_digest::Md5::of(content).iter().for_each(|byte| write!(hex, "{byte:02x}").expect("text"));
+    hex
+}
+
+#[test]
+fn a_wrong_destination_or_source_is_refused() {
+    let place = Sandbox::empty();
+    with_source(&place, 3);
+    let init = |from: &str, to: &str| place.run(&["migrate", "init", "m", &format!("--from={from}"), &format!("--to={to}")]);
+    init("source", "source").fails_with(2, "the same place");
+    init("source", "nowhere").fails_with(1, "nowhere does not exist");
+    init("source", "s4://bucket").fails_with(2, "unknown kind of place");
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    init("source", "destination").fails_with(2, "already exists");
+    // A disk that isn't mounted has no files.
+    fs::rename(place.path("source"), place.path("away")).expect("renamed");
+    fs::create_dir(place.path("source")).expect("made");
+    place.run(&["migrate", "run", "m"]).fails_with(1, "Is it mounted");
+    fs::remove_dir(place.path("source")).expect("removed");
+    fs::rename(place.path("away"), place.path("source")).expect("renamed");
+    // Files that were there stay.
+    fs::create_dir(place.path("destination/1")).expect("made");
+    fs::write(place.path("destination/1/1"), b"mine").expect("written");
+    place.run(&["migrate", "run", "m"]).fails_with(1, "another file of this name");
+    assert_eq!(fs::read(place.path("destination/1/1")).expect("content"), b"mine");
+    let moved = settings(&place, "m").replace("destination\"", "elsewhere\"");
+    fs::write(place.path("m/migration.toml"), moved).expect("written");
+    place.run(&["migrate", "status", "m"]).fails_with(1, "begin another migration for another place");
+}
+
+#[test]
+fn a_migration_that_is_killed_again_and_again_arrives() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    let files = with_source(&place, 600);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=archive:a"]);
+    fs::write(place.path("m/migration.toml"), settings(&place, "m") + "[lots]\nfiles = 4\n").expect("written");
+    let mut noise = Xorshift::new(5);
+    let mut kills = 0;
+    for _ in 0..30 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulgurite"));
+        command.args(["migrate", "run", "m", "--quiet"]).current_dir(place.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = command.spawn().expect("it starts");
+        thread::sleep(Duration::from_millis(noise.below(150) as u64));
+        if run.try_wait().expect("a process").is_none() {
+            run.kill().expect("killed");
+            kills += 1;
+        }
+        run.wait().expect("it ended");
+    }
+    assert!(kills > 0, "it was killed");
+    place.good(&["migrate", "run", "m"]);
+    place.good(&["verify"]);
+    // Each file is there once: what was written before a kill is known by its content.
+    place.good(&["get", "--all", "out"]);
+    assert!(tree(&place.path("out")) == files);
+    let status = place.good(&["status", "--json"]).json();
+    assert_eq!(status["versions"], 600, "{status}");
+}
+
+#[test]
+fn one_command_at_a_time_changes_a_migration_and_pauses_hold() {
+    let place = Sandbox::empty();
+    with_source(&place, 30);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "pause", "m"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulgurite"));
+    command.args(["migrate", "run", "m"]).current_dir(place.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().expect("it starts");
+    let status = || place.good(&["migrate", "status", "m", "--json"]).json();
+    while status()["running"] != true {
+        thread::yield_now();
+    }
+    place.run(&["migrate", "run", "m"]).fails_with(1, "another command is changing the migration");
+    assert!(status()["paused"] == true && run.try_wait().expect("a process").is_none());
+    place.good(&["migrate", "resume", "m"]);
+    assert!(run.wait().expect("it ended").success());
+    assert_eq!(status()["totals"]["migrated"]["files"], 30);
+}
