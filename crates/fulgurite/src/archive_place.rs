@@ -15,6 +15,7 @@ use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
+use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_places::{Cause, Connection, Listed, Place, Refusal};
 
@@ -58,6 +59,12 @@ impl ArchivePlace {
         Self { folder }
     }
 
+    /// Opens the archive for reading.
+    pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
+        let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
+        Ok(ArchiveConnection { archive })
+    }
+
     /// The folder of the archive that an address stands for, if it is an archive's.
     pub(crate) fn folder_of(address: &str) -> Option<&Path> {
         address.strip_prefix(SCHEME).map(Path::new)
@@ -66,8 +73,7 @@ impl ArchivePlace {
 
 impl Place for ArchivePlace {
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
-        let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
-        Ok(Box::new(ArchiveConnection { archive }))
+        Ok(Box::new(self.open()?))
     }
 
     fn describe(&self) -> String {
@@ -75,11 +81,21 @@ impl Place for ArchivePlace {
     }
 }
 
-struct ArchiveConnection {
+/// An archive that is open for reading.
+pub(crate) struct ArchiveConnection {
     archive: Archive,
 }
 
 impl ArchiveConnection {
+    /// Reads all bytes of a file and compares them with the recorded SHA-256. Returns the file's
+    /// length and that digest.
+    pub(crate) fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
+        let row = self.newest(location)?;
+        ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())).map_err(|error| refusal(&error))?;
+        let sha256 = Digest::new(Algorithm::Sha256, &row.record.sha256.0).expect("it has the length of a SHA-256");
+        Ok((row.record.size, sha256))
+    }
+
     /// The newest version of a file.
     fn newest(&self, location: &str) -> Result<VersionRow, Refusal> {
         let name = ObjectName(location.as_bytes().to_vec());
@@ -124,17 +140,7 @@ impl Connection for ArchiveConnection {
             Err(_) if is_abandoned => Err(Refusal::new(Cause::Abandoned, "")),
             // The audit compares digests itself, and finds the same.
             Err(ReadError::Digest { .. }) => Ok(passed),
-            Err(error) => {
-                let cause = match (&error, error.hindrance()) {
-                    // The archive says so only if all stores that could have the bytes were read.
-                    // Keys and the catalogue can come back from copies, so without them nothing is
-                    // lost for good.
-                    (ReadError::Archive(ArchiveError::Unread(Unread::Lost(_))), _) => Cause::Lost,
-                    (_, Some(Hindrance::Absent)) => Cause::Connection,
-                    _ => Cause::Fault,
-                };
-                Err(Refusal::new(cause, error.to_string()))
-            }
+            Err(error) => Err(refusal(&error)),
         }
     }
 
@@ -162,6 +168,18 @@ impl Connection for ArchiveConnection {
     fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
         Ok(None)
     }
+}
+
+/// What a failed read means to those who wanted a file.
+fn refusal(error: &ReadError) -> Refusal {
+    let cause = match (error, error.hindrance()) {
+        // The archive says so only if all stores that could have the bytes were read. Keys and the
+        // catalogue can come back from copies, so without them nothing is lost for good.
+        (ReadError::Archive(ArchiveError::Unread(Unread::Lost(_))), _) => Cause::Lost,
+        (_, Some(Hindrance::Absent)) => Cause::Connection,
+        _ => Cause::Fault,
+    };
+    Refusal::new(cause, error.to_string())
 }
 
 fn read_only() -> Refusal {

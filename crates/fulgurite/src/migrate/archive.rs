@@ -12,11 +12,12 @@ use fulgurite_archive::staging::StagingError;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
+use fulgurite_digest::Digest;
 use fulgurite_domain::{Attributes, Kind, ObjectName};
-use fulgurite_migration::run::destination::{Destination, LotWriter, Outgoing, other_file};
-use fulgurite_places::{Cause, Connection, Place, Refusal};
+use fulgurite_migration::run::destination::{BackReader, Destination, LotWriter, Outgoing, other_file};
+use fulgurite_places::{Cause, Refusal};
 
-use crate::archive_place::ArchivePlace;
+use crate::archive_place::{ArchiveConnection, ArchivePlace};
 use crate::put::storable_name;
 
 /// Data records, of up to 1 MiB each, that wait to be staged.
@@ -85,8 +86,16 @@ impl Destination for ArchiveDestination {
         Ok(Box::new(ArchiveWriter(self.taking.clone())))
     }
 
-    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
-        self.place.connect()
+    fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal> {
+        Ok(Box::new(ArchiveReader(self.place.open()?)))
+    }
+}
+
+struct ArchiveReader(ArchiveConnection);
+
+impl BackReader for ArchiveReader {
+    fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
+        self.0.sha256(location)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Mutex;
 use std::thread;
 
+use fulgurite_digest::Digest;
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::database::{Change, Database, DatabaseError, FileRow, State};
-use super::destination::{Destination, read_sha256};
+use super::destination::{BackReader, Destination, read_sha256};
 
 /// Files that are handled between two transactions.
 const PAGE: usize = 1_000;
@@ -70,7 +71,9 @@ pub fn scan(
             let rows = database.in_state(state, after, PAGE)?;
             let Some(last) = rows.last() else { break };
             after = last.id;
-            let found = each(&rows, threads, &|| destination.connect(), &check);
+            let found = each(&rows, threads, &|| destination.back_reader(), &|reader: &mut Box<dyn BackReader>, row| {
+                checked(reader.sha256(&row.name), row)
+            });
             let mut changes = Vec::new();
             let mut goes_on = true;
             for (row, finding) in rows.iter().zip(&found) {
@@ -103,7 +106,7 @@ pub fn release(database: &mut Database, source: &dyn Place, threads: u16, until:
         let rows = database.migrated_until(until, after, PAGE)?;
         let Some(last) = rows.last() else { return Ok(findings) };
         after = last.id;
-        let found = each(&rows, threads, &|| source.connect(), &remove);
+        let found = each(&rows, threads, &|| source.connect(), &|connection: &mut Box<dyn Connection>, row| remove(&mut **connection, row));
         // If none is there, the source is probably absent, such as a disk that isn't mounted.
         let is_present = findings.good.0 > 0 || found.contains(&Finding::Good);
         let mut changes = Vec::new();
@@ -122,16 +125,12 @@ pub fn release(database: &mut Database, source: &dyn Place, threads: u16, until:
     }
 }
 
-type Connect<'a> = &'a (dyn Fn() -> Result<Box<dyn Connection>, Refusal> + Sync);
+type Connect<'a, C> = &'a (dyn Fn() -> Result<Box<C>, Refusal> + Sync);
+type Act<'a, C> = &'a (dyn Fn(&mut Box<C>, &FileRow) -> Finding + Sync);
 
 /// Handles rows on several threads, each with a connection of its own. A file that is not as it was
 /// migrated is looked at again by a fresh one.
-fn each(
-    rows: &[FileRow],
-    threads: u16,
-    connect: Connect<'_>,
-    act: &(dyn Fn(&mut dyn Connection, &FileRow) -> Finding + Sync),
-) -> Vec<Finding> {
+fn each<C: ?Sized>(rows: &[FileRow], threads: u16, connect: Connect<'_, C>, act: Act<'_, C>) -> Vec<Finding> {
     let next = Mutex::new(rows.iter().enumerate());
     let found: Mutex<Vec<Option<Finding>>> = Mutex::new(vec![None; rows.len()]);
     thread::scope(|scope| {
@@ -141,9 +140,9 @@ fn each(
                 let fresh = || connect().map_err(|refusal| Finding::Unknown(refusal.to_string()));
                 loop {
                     let Some((index, row)) = next.lock().expect("no thread panics with it").next() else { break };
-                    let taken: Option<Box<dyn Connection>> = connection.take();
-                    let mut attempt = |mut taken: Box<dyn Connection>| {
-                        let finding = act(&mut *taken, row);
+                    let taken: Option<Box<C>> = connection.take();
+                    let mut attempt = |mut taken: Box<C>| {
+                        let finding = act(&mut taken, row);
                         connection = matches!(finding, Finding::Good | Finding::Gone).then_some(taken);
                         finding
                     };
@@ -161,9 +160,9 @@ fn each(
     found.into_iter().map(|finding| finding.expect("each row was handled")).collect()
 }
 
-/// Compares a file with what was migrated.
-fn check(connection: &mut dyn Connection, row: &FileRow) -> Finding {
-    match read_sha256(connection, &row.name) {
+/// Compares what was read of a file with what was migrated.
+fn checked(read: Result<(u64, Digest), Refusal>, row: &FileRow) -> Finding {
+    match read {
         Ok((bytes, sha256)) if bytes == row.bytes && Some(&sha256) == row.sha256.as_ref() => Finding::Good,
         Ok((bytes, sha256)) => {
             Finding::Wrong(format!("it has other bytes than were migrated: {bytes} bytes with SHA-256 {}", sha256.hex()))
@@ -174,7 +173,7 @@ fn check(connection: &mut dyn Connection, row: &FileRow) -> Finding {
 }
 
 fn remove(connection: &mut dyn Connection, row: &FileRow) -> Finding {
-    match check(connection, row) {
+    match checked(read_sha256(connection, &row.name), row) {
         Finding::Good => match connection.remove(&row.name) {
             Ok(()) => Finding::Good,
             Err(refusal) => Finding::Unknown(refusal.to_string()),

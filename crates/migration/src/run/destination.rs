@@ -20,7 +20,16 @@ pub trait Destination: Send + Sync {
     ///
     /// # Errors
     /// If the destination can't be reached or used.
-    fn connect(&self) -> Result<Box<dyn Connection>, Refusal>;
+    fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal>;
+}
+
+/// A connection that reads back what was written.
+pub trait BackReader {
+    /// Reads all bytes of a file. Returns its length and SHA-256.
+    ///
+    /// # Errors
+    /// As [`Connection::read`].
+    fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal>;
 }
 
 /// A connection of an output stream.
@@ -77,8 +86,16 @@ impl Destination for PlaceDestination {
         Ok(Box::new(PlaceWriter { connection, has_others: self.has_others }))
     }
 
-    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
-        self.place.connect()
+    fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal> {
+        Ok(Box::new(PlaceReader(self.place.connect()?)))
+    }
+}
+
+struct PlaceReader(Box<dyn Connection>);
+
+impl BackReader for PlaceReader {
+    fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
+        read_sha256(&mut *self.0, location)
     }
 }
 

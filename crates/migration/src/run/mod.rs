@@ -184,17 +184,10 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
     let mut jobs = Vec::new();
     for stream in (0..).take(stages.len()).map(StreamId) {
         let (sender, receiver) = channel::<Job>();
-        let mut worker = Worker {
-            stream,
-            source: setup.source.clone(),
-            destination: setup.destination.clone(),
-            stops: stops.clone(),
-            told: told.clone(),
-            input: None,
-            output: None,
-        };
+        let (source, destination, stops, told) = (setup.source.clone(), setup.destination.clone(), stops.clone(), told.clone());
         let name = format!("{} {}", stages[usize::from(stream.0)].name(), stream.0);
         let thread = thread::Builder::new().name(name).spawn(move || {
+            let mut worker = Worker { stream, source, destination, stops, told, input: None, output: None, back: None };
             while let Ok(job) = receiver.recv() {
                 worker.work(job);
             }

@@ -14,7 +14,7 @@ use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::database::FileRow;
-use super::destination::{Destination, LotWriter, Outgoing, read_sha256};
+use super::destination::{BackReader, Destination, LotWriter, Outgoing};
 use super::spool::{SpoolVolume, Spooled};
 use crate::layout::{Stage, StreamId};
 use crate::lot::LotId;
@@ -97,6 +97,7 @@ pub(super) struct Worker {
     pub(super) told: Sender<Told>,
     pub(super) input: Option<Box<dyn Connection>>,
     pub(super) output: Option<Box<dyn LotWriter>>,
+    pub(super) back: Option<Box<dyn BackReader>>,
 }
 
 impl Worker {
@@ -124,7 +125,7 @@ impl Worker {
                 Cause::Unsupported => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Final }),
                 _ => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Again }),
             };
-            (self.input, self.output) = (None, None);
+            (self.input, self.output, self.back) = (None, None, None);
             let _ = self.told.send(Told::Unreachable(self.stream, refusal.to_string()));
             let until = Instant::now() + wait.max(asked);
             while Instant::now() < until {
@@ -285,17 +286,17 @@ impl Worker {
     fn scan(&mut self, lot: LotId, files: Vec<Carried>) -> Ended {
         let mut ended = self.ended(Stage::Scan, lot);
         // Nothing that an earlier connection holds can stand for what is stored.
-        self.input = None;
+        self.back = None;
         for file in files {
             let mut fresh = false;
             let outcome = loop {
                 let (row, moving) = (&file.row, &mut ended.moving);
                 let read = self.reaching(|worker| {
-                    if fresh || worker.input.is_none() {
-                        worker.input = Some(worker.destination.connect()?);
+                    if fresh || worker.back.is_none() {
+                        worker.back = Some(worker.destination.back_reader()?);
                     }
                     let began = Instant::now();
-                    let read = read_sha256(&mut **worker.input.as_mut().expect("it is connected"), &row.name);
+                    let read = worker.back.as_mut().expect("it is connected").sha256(&row.name);
                     *moving += began.elapsed();
                     read
                 });
@@ -315,7 +316,7 @@ impl Worker {
                 Err(failure) => ended.failed.push((file.row, failure)),
             }
         }
-        self.input = None;
+        self.back = None;
         ended
     }
 
