@@ -1,6 +1,7 @@
 //! What happens to a pipeline, and what it asks for.
 
 use fulgurite_domain::Micros;
+use serde::{Deserialize, Serialize};
 
 use crate::layout::{SpoolId, StreamId};
 use crate::lot::{Lot, LotId, SourceVolume};
@@ -9,7 +10,7 @@ use crate::lot::{Lot, LotId, SourceVolume};
 ///
 /// A stage that ends says what is left of the lot: files that failed are no longer part of it. The
 /// inventory keeps them, and offers them again when they may be tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The run begins.
     Begun,
@@ -26,6 +27,7 @@ pub enum Event {
         stream: StreamId,
         /// When to ask again: files wait to be tried again, or their volume is in use. `None` if
         /// no file is left that this run could still migrate, apart from those in lots.
+        #[serde(with = "optional_micros")]
         again_at: Option<Micros>,
     },
     /// A stream ended reading a lot into its spool.
@@ -45,7 +47,7 @@ pub enum Event {
 }
 
 /// A stage that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// The stream.
     pub stream: StreamId,
@@ -56,11 +58,12 @@ pub struct Done {
     /// Their bytes.
     pub bytes: u64,
     /// The part of the time in which bytes moved; the rest is gaps between files.
+    #[serde(with = "micros")]
     pub moving: Micros,
 }
 
 /// Something to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Ask the inventory for a lot. It is answered with [`Event::Offered`] or
     /// [`Event::NothingOffered`].
@@ -112,7 +115,33 @@ pub enum Command {
         largest: u64,
     },
     /// Send [`Event::Woken`] at this instant.
-    WakeAt(Micros),
+    WakeAt(#[serde(with = "micros")] Micros),
     /// Nothing is on its way, and nothing will be: the run has ended.
     End,
+}
+
+/// Instants as numbers.
+pub(crate) mod micros {
+    use super::{Deserialize, Micros, Serialize};
+
+    pub(crate) fn serialize<S: serde::Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S::Error> {
+        micros.0.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
+        u64::deserialize(deserializer).map(Micros)
+    }
+}
+
+/// Instants that may be missing, as numbers.
+mod optional_micros {
+    use super::{Deserialize, Micros, Serialize};
+
+    pub(super) fn serialize<S: serde::Serializer>(micros: &Option<Micros>, serializer: S) -> Result<S::Ok, S::Error> {
+        micros.map(|micros| micros.0).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Micros>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Micros))
+    }
 }

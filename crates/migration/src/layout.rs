@@ -1,13 +1,14 @@
 //! What a pipeline consists of: stations, their streams, their spool volumes, and the rules.
 
 use fulgurite_domain::Micros;
+use serde::{Deserialize, Serialize};
 
 /// Identifies a stream: its index among all streams of the layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamId(pub u16);
 
 /// Identifies a spool volume: its index among all spool volumes of the layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SpoolId(pub u16);
 
 /// What a stream does.
@@ -37,7 +38,7 @@ impl Stage {
 }
 
 /// A place for bytes between input and output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spool {
     /// Its capacity.
     pub bytes: u64,
@@ -47,7 +48,7 @@ pub struct Spool {
 }
 
 /// A machine with streams and spool volumes of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Station {
     /// Its name in reports.
     pub name: String,
@@ -63,7 +64,7 @@ pub struct Station {
 }
 
 /// Rules for all stations.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
     /// True if at most one output stream writes lots of a family at a time, so that its files stay
     /// together on the destination.
@@ -82,7 +83,7 @@ impl Default for Rules {
 }
 
 /// What a pipeline consists of.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     /// The stations, at least one.
     pub stations: Vec<Station>,

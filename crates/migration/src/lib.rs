@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | [`layout`] | stations, their streams and spool volumes, and the rules |
 //! | [`pipeline`] | the state machine |
+//! | [`journal`] | the events and commands of a run, for replay |
 //! | [`figures`] | what each stream did with its time, and what it waited for |
 //! | [`run`] | the pipeline with real stores |
 //! | [`plan`] | the pipeline in a simulation: how long a migration takes, and what limits it |
@@ -23,6 +24,7 @@
 
 mod event;
 pub mod figures;
+pub mod journal;
 pub mod layout;
 mod lot;
 pub mod pipeline;

@@ -10,6 +10,7 @@ mod folder;
 mod init;
 mod plan;
 mod run;
+mod scenario;
 mod status;
 
 use std::path::PathBuf;
@@ -54,7 +55,9 @@ pub(crate) enum Migrate {
         folder: PathBuf,
     },
     /// List the files that failed, and what each stream of the last run did
-    Report {
+    Report(status::Report),
+    /// Replay the journal of the last run, and compare the commands with those in the journal
+    Replay {
         /// The migration's folder
         folder: PathBuf,
     },
@@ -83,7 +86,8 @@ pub(crate) fn migrate(session: &Session, migrate: &Migrate) -> Result<Outcome> {
         Migrate::Status { folder } => status::status(session, folder),
         Migrate::Pause { folder } => status::pause(session, folder, true),
         Migrate::Resume { folder } => status::pause(session, folder, false),
-        Migrate::Report { folder } => status::report(session, folder),
+        Migrate::Report(asked) => status::report(session, asked),
+        Migrate::Replay { folder } => status::replay(session, folder),
         Migrate::Scan { folder } => after::scan(session, folder),
         Migrate::Forget(asked) => after::forget(session, asked),
         Migrate::Reference => {

@@ -1,6 +1,7 @@
 //! `migrate run`: carries a migration out.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use clap::Args;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_domain::Micros;
 use fulgurite_migration::figures::Figures;
+use fulgurite_migration::journal::JournalWriter;
 use fulgurite_migration::layout::Stage;
 use fulgurite_migration::pipeline::Wait;
 use fulgurite_migration::run::certificate;
@@ -75,7 +77,7 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = is_stopped.clone();
     signals::on_stop(None, move || stop.store(true, Ordering::Relaxed))?;
-    let mut watching = Watching::new(session, &migration, before, is_stopped.clone());
+    let mut watching = Watching::new(session, &migration, before, is_stopped.clone())?;
     let result = run::run(&setup, &mut migration.database, &mut watching);
     watching.bar.finish_and_clear();
     let Watching { last, began, .. } = watching;
@@ -163,19 +165,22 @@ struct Watching {
     pace: Pace,
     written: Instant,
     named: Option<Instant>,
+    journal: JournalWriter<BufWriter<File>>,
     /// What was written last.
     last: Option<Value>,
 }
 
 impl Watching {
-    fn new(session: &Session, migration: &Migration, before: Totals, is_stopped: Arc<AtomicBool>) -> Self {
+    fn new(session: &Session, migration: &Migration, before: Totals, is_stopped: Arc<AtomicBool>) -> Result<Self> {
+        let path = migration.path("journal");
+        let journal = File::create(&path).and_then(|file| JournalWriter::begin(BufWriter::new(file), &migration.settings.layout));
         let is_hidden = session.quiet || session.json;
         let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(4) };
         let bar = ProgressBar::with_draw_target(Some(before.all().1), target);
         let style =
             ProgressStyle::with_template("[{bar:30}] {bytes}/{total_bytes}, {binary_bytes_per_sec}, {msg}").expect("a good template");
         bar.set_style(style.progress_chars("=> "));
-        Self {
+        Ok(Self {
             bar,
             is_stopped,
             paused: migration.path("paused"),
@@ -185,8 +190,9 @@ impl Watching {
             pace: Pace::new(0.0),
             written: Instant::now(),
             named: None,
+            journal: journal.with_context(|| text::path(&path))?,
             last: None,
-        }
+        })
     }
 }
 
@@ -198,7 +204,8 @@ impl Watcher for Watching {
         if self.paused.exists() { Order::Pause } else { Order::Run }
     }
 
-    fn stepped(&mut self, _: Micros, event: &Event, commands: &[Command], run: &Progress<'_>) -> io::Result<()> {
+    fn stepped(&mut self, now: Micros, event: &Event, commands: &[Command], run: &Progress<'_>) -> io::Result<()> {
+        self.journal.step(now, event, commands)?;
         if let Event::Scanned(done) = event {
             self.migrated += done.bytes;
             self.pace.add(self.began.elapsed().as_secs_f64(), done.bytes);
@@ -222,6 +229,7 @@ impl Watcher for Watching {
             "spools": spools_json(run.figures),
         });
         self.bar.set_message(format!("{} left", text::count(waiting.0 + written.0, "file")));
+        self.journal.flush()?;
         write_json(&self.progress, &value)?;
         self.last = Some(value);
         Ok(())

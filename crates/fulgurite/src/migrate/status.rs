@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::Args;
+use fulgurite_migration::journal;
 use fulgurite_migration::run::database::State;
 use serde_json::{Value, json};
 
 use super::folder::Migration;
 use super::run::totals_json;
+use super::scenario;
 use crate::{Outcome, Session, text};
 
 /// Failed files that a report lists.
@@ -72,11 +76,25 @@ pub(super) fn pause(session: &Session, folder: &Path, pauses: bool) -> Result<Ou
     Ok(Outcome::Good)
 }
 
-pub(super) fn report(session: &Session, folder: &Path) -> Result<Outcome> {
-    let migration = Migration::look(folder)?;
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// The migration's folder
+    folder: PathBuf,
+    /// Write a scenario for `migrate plan` to this file: what is left, with the rates and gaps of
+    /// the last run
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+}
+
+pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
+    let migration = Migration::look(&asked.folder)?;
     let totals = migration.database.totals()?;
     let failed = migration.database.in_state(State::Failed, 0, FAILED_MAX)?;
     let progress = migration.progress();
+    if let Some(path) = &asked.scenario {
+        let text = scenario::of(&migration, progress.as_ref(), &totals)?;
+        fs::write(path, text).with_context(|| text::path(path))?;
+    }
     session.answer(|| {
         let failed: Vec<Value> = failed
             .iter()
@@ -101,6 +119,16 @@ pub(super) fn report(session: &Session, folder: &Path) -> Result<Outcome> {
         }
     }
     Ok(Outcome::troubled_if(count > 0))
+}
+
+pub(super) fn replay(session: &Session, folder: &Path) -> Result<Outcome> {
+    let path = Migration::look(folder)?.path("journal");
+    let file = File::open(&path).with_context(|| format!("{}: no run has written it", text::path(&path)))?;
+    let replayed = journal::replay(BufReader::new(file))?;
+    session.answer(|| json!({ "steps": replayed.steps, "ended": replayed.has_ended }));
+    let end = if replayed.has_ended { "" } else { "; the run has not ended, or was killed" };
+    session.say(&format!("{} gave the same commands{end}.", text::count(replayed.steps, "step")));
+    Ok(Outcome::Good)
 }
 
 /// A line for each stage: rates, gaps, duty factors, and what its streams waited for.

@@ -48,6 +48,12 @@ fn files_go_to_an_archive_and_back() {
     place.good(&["migrate", "init", "in", "--from=source", "--to=archive:a"]);
     let ran = place.good(&["migrate", "run", "in", "--json"]).json();
     assert_eq!((&ran["migrated"], &ran["certificate"]["migrated"]["files"]), (&200.into(), &200.into()));
+    let replayed = place.good(&["migrate", "replay", "in", "--json"]).json();
+    assert!(replayed["steps"].as_u64().is_some_and(|steps| steps > 10) && replayed["ended"] == true, "{replayed}");
+    // What a run measured is a scenario for a plan.
+    place.good(&["migrate", "report", "in", "--scenario=measured.toml"]);
+    let planned = place.good(&["migrate", "plan", "measured.toml", "--json"]).json();
+    assert!(planned["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{planned}");
     // They are on platters.
     let status = place.good(&["status", "--json"]).json();
     assert_eq!(status["staged"]["versions"], 0, "{status}");
@@ -130,6 +136,8 @@ fn a_wrong_destination_or_source_is_refused() {
     init("source", "s4://bucket").fails_with(2, "unknown kind of place");
     place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
     init("source", "destination").fails_with(2, "already exists");
+    place.run(&["migrate", "replay", "m"]).fails_with(1, "no run has written it");
+    place.run(&["migrate", "report", "m", "--scenario=s.toml"]).fails_with(1, "no run has moved anything");
     // A disk that isn't mounted has no files.
     fs::rename(place.path("source"), place.path("away")).expect("renamed");
     fs::create_dir(place.path("source")).expect("made");

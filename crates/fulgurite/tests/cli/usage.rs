@@ -186,6 +186,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("migrate pause", &["nowhere"], Some(1)),
         ("migrate resume", &["nowhere"], Some(1)),
         ("migrate report", &["nowhere"], Some(1)),
+        ("migrate replay", &["nowhere"], Some(1)),
         ("migrate scan", &["nowhere"], Some(1)),
         ("migrate forget", &["nowhere"], Some(1)),
         ("twin run", &["nowhere.toml"], Some(2)),

@@ -10,6 +10,7 @@ use super::again::{self, Finding};
 use super::database::InventoryRow;
 use super::destination::PlaceDestination;
 use super::*;
+use crate::journal::{self, JournalWriter, ReplayError, Replayed};
 use crate::layout::{Rules, Spool, Station};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,6 +119,7 @@ struct Notes {
     steps_left: Option<u32>,
     orders: VecDeque<Order>,
     failed: Vec<(String, Stage, String, bool)>,
+    journal: Option<JournalWriter<Vec<u8>>>,
     unreachable: u32,
     spooled_max: u64,
 }
@@ -127,7 +129,8 @@ impl Watcher for Notes {
         if self.orders.len() > 1 { self.orders.pop_front().expect("several") } else { self.orders.front().copied().unwrap_or(Order::Run) }
     }
 
-    fn stepped(&mut self, _: Micros, _: &Event, _: &[Command], run: &Progress<'_>) -> io::Result<()> {
+    fn stepped(&mut self, now: Micros, event: &Event, commands: &[Command], run: &Progress<'_>) -> io::Result<()> {
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.step(now, event, commands))?;
         self.spooled_max = self.spooled_max.max(run.pipeline.spooled_bytes().sum());
         match &mut self.steps_left {
             Some(0) => Err(io::Error::other("killed")),
@@ -184,13 +187,17 @@ impl Case {
     }
 
     fn run(&self, notes: &mut Notes) -> Result<(), RunError> {
+        super::run(&self.setup(), &mut self.database(), notes).map(drop)
+    }
+
+    fn setup(&self) -> Setup {
         let volume = |number: u32| match self.on_disk {
             true => SpoolVolume::Folder(self.folder.path().join(format!("spool{number}"))),
             false => SpoolVolume::Memory,
         };
         let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.on_disk };
         let station = Station { name: "here".into(), inputs: 2, outputs: 2, scans: 2, spools: vec![spool; 2] };
-        let setup = Setup {
+        Setup {
             layout: Layout { stations: vec![station], rules: Rules { families_together: false, ..Rules::default() } },
             volumes: vec![volume(1), volume(2)],
             lot_files: self.lot_files,
@@ -199,8 +206,7 @@ impl Case {
             retry_after: Duration::from_secs(1),
             source: Arc::new(At(self.source.clone())),
             destination: Arc::new(PlaceDestination::new(Arc::new(At(self.destination.clone())), self.has_others)),
-        };
-        super::run(&setup, &mut self.database(), notes).map(drop)
+        }
     }
 
     fn all_arrived(&self) {
@@ -456,4 +462,26 @@ fn only_what_is_still_as_it_was_migrated_is_released() {
     assert_eq!(text, expected);
     let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())), true);
     assert_eq!(again::scan(&mut database, &destination, 2, 1, &mut |_, _| true).expect("scanned").good.0, 50);
+}
+
+#[test]
+fn a_journal_replays_to_the_same_commands() {
+    let files = some_files(300);
+    let case = Case::new(&files);
+    let names: Vec<&String> = files.keys().collect();
+    case.source.fail(Op::Read, names[5], &[Fault::Refuse(Cause::Fault)]);
+    case.destination.fail(Op::Write, names[9], &[Fault::Flip]);
+    let journal = JournalWriter::begin(Vec::new(), &case.setup().layout).expect("begun");
+    let orders = VecDeque::from([Order::Run, Order::Pause, Order::Run]);
+    let notes = &mut Notes { journal: Some(journal), orders, ..Notes::default() };
+    case.run(notes).expect("it runs");
+    let written = notes.journal.take().expect("a journal").into_inner();
+    let lines = written.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    assert_eq!(journal::replay(&written[..]).expect("replayed"), Replayed { steps: lines - 1, has_ended: true });
+    // A kill cuts the last line.
+    let cut = journal::replay(&written[..written.len() - 5]).expect("replayed");
+    assert_eq!(cut, Replayed { steps: lines - 2, has_ended: false });
+    let text = String::from_utf8(written).expect("text");
+    let changed = text.replacen("\"Read\":{\"stream\":0", "\"Read\":{\"stream\":1", 1);
+    assert!(matches!(journal::replay(changed.as_bytes()), Err(ReplayError::Differs { .. })) && changed != text);
 }
