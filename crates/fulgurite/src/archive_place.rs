@@ -30,12 +30,13 @@ const PAGE: usize = 1_000;
 /// An archive in a folder.
 pub(crate) struct ArchivePlace {
     folder: PathBuf,
+    compares_later: bool,
 }
 
 impl ArchivePlace {
     /// The place that an address stands for, if it is an archive's.
     pub(crate) fn of(address: &str) -> Option<Self> {
-        address.strip_prefix(SCHEME).map(|folder| Self { folder: folder.into() })
+        Self::folder_of(address).map(|folder| Self::new(folder.into()))
     }
 }
 
@@ -56,13 +57,19 @@ pub(crate) fn stored(address: &str, options: &[(String, String)]) -> Result<Opti
 impl ArchivePlace {
     /// The archive in a folder.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self { folder, compares_later: false }
+    }
+
+    /// For readers that compare each content with a digest: content that contradicts the archive's
+    /// own digest is passed on, so that they say so.
+    pub(crate) fn comparing_later(self) -> Self {
+        Self { compares_later: true, ..self }
     }
 
     /// Opens the archive for reading.
     pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
         let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
-        Ok(ArchiveConnection { archive })
+        Ok(ArchiveConnection { archive, compares_later: self.compares_later })
     }
 
     /// The folder of the archive that an address stands for, if it is an archive's.
@@ -84,6 +91,7 @@ impl Place for ArchivePlace {
 /// An archive that is open for reading.
 pub(crate) struct ArchiveConnection {
     archive: Archive,
+    compares_later: bool,
 }
 
 impl ArchiveConnection {
@@ -138,8 +146,8 @@ impl Connection for ArchiveConnection {
         match read {
             Ok(()) => Ok(passed),
             Err(_) if is_abandoned => Err(Refusal::new(Cause::Abandoned, "")),
-            // The audit compares digests itself, and finds the same.
-            Err(ReadError::Digest { .. }) => Ok(passed),
+            // An audit compares digests itself, and finds the same.
+            Err(ReadError::Digest { .. }) if self.compares_later => Ok(passed),
             Err(error) => Err(refusal(&error)),
         }
     }
@@ -151,10 +159,16 @@ impl Connection for ArchiveConnection {
                 return Err(Refusal::new(Cause::Unsupported, format!("the name {} is not UTF-8", row.record.name.display())));
             };
             if !each(Listed { location, bytes: Some(row.record.size) }) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        match self.archive.catalogue().unlisted_count().map_err(|error| Refusal::new(Cause::Fault, error.to_string()))? {
+            0 => Ok(()),
+            unlisted => {
+                let detail = format!("the catalogue has versions that can't be listed ({unlisted}); `fulgurite verify` says why");
+                Err(Refusal::new(Cause::Fault, detail))
+            }
+        }
     }
 
     fn write(&mut self, _: &str, _: u64, _: &mut dyn io::Read) -> Result<(), Refusal> {

@@ -66,6 +66,21 @@ pub(super) fn check(place: &dyn Place) {
     connection.write("folder/b c", 3, &mut &b"new"[..]).expect("it can be replaced");
     assert_eq!(read(connection, "folder/b c"), Ok(b"new".to_vec()));
 
+    // Unless it must not be: then a new file appears, and an existing one stays.
+    let exists = connection.write_new("folder/b c", 5, &mut &b"other"[..]).expect_err("it exists");
+    assert_eq!((exists.cause, read(connection, "folder/b c")), (Cause::Exists, Ok(b"new".to_vec())));
+    connection.write_new("folder/once", 4, &mut &b"once"[..]).expect("it doesn't exist");
+    assert_eq!(read(connection, "folder/once"), Ok(b"once".to_vec()));
+    connection.remove("folder/once").expect("it can be removed");
+    assert_eq!(listed(connection).len(), NAMES.len());
+
+    // A revision, where there is one, changes with the content.
+    let before = connection.revision("folder/b c").expect("it is there");
+    connection.write("folder/b c", 3, &mut &b"nev"[..]).expect("it can be replaced");
+    let after = connection.revision("folder/b c").expect("it is there");
+    assert!(before.is_some() == after.is_some() && (before.is_none() || before != after), "{before:?} {after:?}");
+    connection.write("folder/b c", 3, &mut &b"new"[..]).expect("it can be replaced");
+
     // A write that fails changes nothing and leaves nothing.
     for (stated, content) in [(4, &b"new"[..]), (2, b"new"), (0, b"new"), (3, b"")] {
         let refusal = connection.write("folder/b c", stated, &mut &content[..]).expect_err("another length than stated");

@@ -201,24 +201,18 @@ impl Connection for FolderConnection {
     }
 
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        let (folder, name) = self.parent(location, true)?;
-        let part = location::part_beside("");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, &part, flags, Mode::from_raw_mode(0o666)).map_err(|errno| refusal(errno, location))?;
-        let mut file = File::from(file);
-        self.buffer.resize(BUFFER_BYTES, 0);
-        let published = copy(&mut file, location, bytes, content, &mut self.buffer).and_then(|()| {
-            let publish = || {
-                rustix::fs::fsync(&file)?;
-                rustix::fs::renameat(&folder, &part, &folder, name)?;
-                rustix::fs::fsync(&folder)
-            };
-            publish().map_err(|errno| refusal(errno, location))
-        });
-        if published.is_err() {
-            let _ = rustix::fs::unlinkat(&folder, &part, AtFlags::empty());
-        }
-        published
+        self.publish(location, bytes, content, true)
+    }
+
+    fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
+        self.publish(location, bytes, content, false)
+    }
+
+    fn revision(&mut self, location: &str) -> Result<Option<String>, Refusal> {
+        let (file, bytes) = self.open(location)?;
+        let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;
+        let (modified, changed) = ((status.st_mtime, status.st_mtime_nsec), (status.st_ctime, status.st_ctime_nsec));
+        Ok(Some(format!("{bytes} {} {modified:?} {changed:?}", status.st_ino)))
     }
 
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {
@@ -238,6 +232,39 @@ impl Connection for FolderConnection {
 
     fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
         Ok(None)
+    }
+}
+
+impl FolderConnection {
+    /// Writes a file, and gives it its name once it is complete.
+    fn publish(&mut self, location: &str, bytes: u64, content: &mut dyn Read, replaces: bool) -> Result<(), Refusal> {
+        let (folder, name) = self.parent(location, true)?;
+        let part = location::part_beside("");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, &part, flags, Mode::from_raw_mode(0o666)).map_err(|errno| refusal(errno, location))?;
+        let mut file = File::from(file);
+        self.buffer.resize(BUFFER_BYTES, 0);
+        let published = copy(&mut file, location, bytes, content, &mut self.buffer).and_then(|()| {
+            let publish = || {
+                rustix::fs::fsync(&file)?;
+                if replaces {
+                    rustix::fs::renameat(&folder, &part, &folder, name)?;
+                } else {
+                    // Unlike a rename, a link never replaces what has the name.
+                    rustix::fs::linkat(&folder, &part, &folder, name, AtFlags::empty())?;
+                    rustix::fs::unlinkat(&folder, &part, AtFlags::empty())?;
+                }
+                rustix::fs::fsync(&folder)
+            };
+            publish().map_err(|errno| match errno {
+                Errno::EXIST => Refusal::new(Cause::Exists, location),
+                errno => refusal(errno, location),
+            })
+        });
+        if published.is_err() {
+            let _ = rustix::fs::unlinkat(&folder, &part, AtFlags::empty());
+        }
+        published
     }
 }
 

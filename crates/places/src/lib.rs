@@ -91,6 +91,29 @@ pub trait Connection: Send {
     /// If the place refuses, or `content` fails or has another length.
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn io::Read) -> Result<(), Refusal>;
 
+    /// Writes a file that doesn't exist, as [`write`](Self::write) does. Folders never replace a
+    /// file that appears meanwhile; other places look before they write.
+    ///
+    /// # Errors
+    /// [`Cause::Exists`] if there is something of this name; else as [`write`](Self::write).
+    fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn io::Read) -> Result<(), Refusal> {
+        match self.length(location) {
+            Ok(_) => Err(Refusal::new(Cause::Exists, location)),
+            Err(Refusal { cause: Cause::Missing, .. }) => self.write(location, bytes, content),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Returns a text that changes whenever the file is written, if the place can tell without
+    /// reading it.
+    ///
+    /// # Errors
+    /// As [`length`](Self::length).
+    fn revision(&mut self, location: &str) -> Result<Option<String>, Refusal> {
+        let _ = location;
+        Ok(None)
+    }
+
     /// Removes a file. A file that doesn't exist is no error.
     ///
     /// # Errors
@@ -187,6 +210,9 @@ pub enum Cause {
     /// The place reports a fault of its own, such as HTTP 500 or an I/O error of a disk.
     #[error("the place reports a fault")]
     Fault,
+    /// There is a file of this name, and it must not be replaced.
+    #[error("a file of this name exists")]
+    Exists,
     /// The caller ended the reading.
     #[error("the reading was ended early")]
     Abandoned,
@@ -214,6 +240,7 @@ impl Cause {
             Self::Cut { .. } => "cut",
             Self::Connection => "connection",
             Self::Fault => "fault",
+            Self::Exists => "exists",
             Self::Abandoned => "abandoned",
             Self::Unsupported => "unsupported",
         }

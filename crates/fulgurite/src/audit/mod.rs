@@ -9,6 +9,7 @@ use fulgurite_audit::database::{AuditDatabase, Postgres, RemovedNode, Sqlite};
 use fulgurite_audit::node::Node;
 use fulgurite_places::Place;
 
+use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
 use crate::{Outcome, Session};
 
@@ -188,6 +189,10 @@ impl Opened {
 }
 
 fn place(node: &Node) -> Result<Box<dyn Place>> {
+    // An audit compares digests itself, and tells a wrong copy from one that can't be read.
+    if let Some(archive) = ArchivePlace::of(&node.place) {
+        return Ok(Box::new(archive.comparing_later()));
+    }
     crate::places::open(&node.place, &node.options).with_context(|| format!("node {}", node.name))
 }
 

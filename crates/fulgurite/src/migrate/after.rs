@@ -24,7 +24,7 @@ pub(crate) struct Forget {
 
 pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
     let mut migration = Migration::change(folder)?;
-    let destination = migration.destination_place()?;
+    let destination = migration.destination()?;
     let threads = threads(&migration);
     let stop = stop()?;
     let tell = &mut |row: &FileRow, finding: &Finding| {
@@ -62,14 +62,14 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     if !asked.yes {
         return say_forgettable(session, &migration, until);
     }
-    let source = migration.source()?;
+    let (source, destination) = (migration.source()?, migration.destination()?);
     let threads = threads(&migration);
     let stop = stop()?;
     let tell = &mut |row: &FileRow, finding: &Finding| {
-        name(row, finding, "at the source, so it stays");
+        name(row, finding, "stays at the source");
         !stop.load(Ordering::Relaxed)
     };
-    let findings = again::release(&mut migration.database, &*source, threads, until, tell)?;
+    let findings = again::release(&mut migration.database, &*source, &destination, threads, until, tell)?;
     let is_stopped = stop.load(Ordering::Relaxed);
     session.answer(|| findings_json(&findings, is_stopped));
     session.say(&format!("Removed {}, {}, from the source.", text::count(findings.good.0, "file"), text::bytes(findings.good.1)));
@@ -83,7 +83,7 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     if findings.wrong + findings.unknown > 0 {
         let stayed = findings.wrong + findings.unknown;
         session.warn(&format!(
-            "{}: they changed since their migration, or could not be read or removed.",
+            "{}: one of the places doesn't have them as they were migrated, or can't be read.",
             text::phrase(stayed, "file stays", "files stay")
         ));
     }

@@ -14,7 +14,7 @@ use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
 use fulgurite_digest::Digest;
 use fulgurite_domain::{Attributes, Kind, ObjectName};
-use fulgurite_migration::run::destination::{BackReader, Destination, LotWriter, Outgoing, other_file};
+use fulgurite_migration::run::destination::{BackReader, Destination, LotWriter, Outgoing, Stored, other_file};
 use fulgurite_places::{Cause, Refusal};
 
 use crate::archive_place::{ArchiveConnection, ArchivePlace};
@@ -36,9 +36,9 @@ struct Taking {
     archive: Arc<Archive>,
     intake: Intake,
     records: Arc<Records>,
-    had_files: bool,
-    /// Held while everything staged is written to platters, to make room.
-    flushing: Mutex<()>,
+    /// The number of times that everything staged was written to platters to make room; held
+    /// meanwhile.
+    flushes: Mutex<u64>,
 }
 
 /// Counts the data records that wait to be staged, so that their memory is bounded.
@@ -68,10 +68,10 @@ impl Drop for Record {
 }
 
 impl ArchiveDestination {
-    pub(super) fn open(folder: &Path, had_files: bool) -> Result<Self> {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
         let archive = Arc::new(Archive::open(folder, Access::Write).context("the destination")?);
         let intake = Intake::open(archive.clone())?;
-        let taking = Taking { archive, intake, records: Arc::default(), had_files, flushing: Mutex::new(()) };
+        let taking = Taking { archive, intake, records: Arc::default(), flushes: Mutex::new(0) };
         Ok(Self { place: ArchivePlace::new(PathBuf::from(folder)), taking: Arc::new(taking) })
     }
 
@@ -102,13 +102,14 @@ impl BackReader for ArchiveReader {
 struct ArchiveWriter(Arc<Taking>);
 
 impl LotWriter for ArchiveWriter {
-    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<(), Refusal>> {
+    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<Stored, Refusal>> {
+        let flushes = *self.0.flushes.lock().expect("no thread panics with it");
         let (tell, told) = channel();
-        let mut results: Vec<Option<Result<(), Refusal>>> = vec![None; files.len()];
+        let mut results: Vec<Option<Result<Stored, Refusal>>> = vec![None; files.len()];
         let mut full = Vec::new();
         for (index, file) in files.iter().enumerate() {
             match self.0.begin(file) {
-                Ok(None) => results[index] = Some(Ok(())),
+                Ok(None) => results[index] = Some(Ok(Stored::Found)),
                 Err(refusal) => results[index] = Some(Err(refusal)),
                 Ok(Some((upload, object))) => {
                     let tell = tell.clone();
@@ -122,11 +123,14 @@ impl LotWriter for ArchiveWriter {
         for (index, result) in told {
             match result {
                 Err(IntakeError::Archive(error)) if is_full(&error) => full.push(index),
-                result => results[index] = Some(result.map_err(|error| Refusal::new(Cause::Fault, error.to_string()))),
+                result => {
+                    let stored = result.map(|()| Stored::Written);
+                    results[index] = Some(stored.map_err(|error| Refusal::new(Cause::Fault, error.to_string())));
+                }
             }
         }
         if !full.is_empty() {
-            match self.0.make_room() {
+            match self.0.make_room(flushes) {
                 Ok(()) => {
                     let again: Vec<Outgoing<'_>> = full.iter().map(|&index| files[index]).collect();
                     for (index, result) in full.into_iter().zip(self.write(&again)) {
@@ -155,7 +159,7 @@ impl Taking {
             if newest.record.kind == Kind::File && newest.record.size == file.bytes && newest.record.sha256.0[..] == *file.sha256.value() {
                 return Ok(None);
             }
-            if self.had_files && !file.was_written {
+            if !file.was_written {
                 return Err(other_file());
             }
         }
@@ -186,14 +190,21 @@ impl Taking {
         Ok(Some((upload, object)))
     }
 
-    /// Writes everything that is staged to platters, unless another stream has just done so.
-    fn make_room(&self) -> Result<(), Refusal> {
-        let _flushing = self.flushing.lock().expect("no thread panics with it");
+    /// Writes everything that is staged to platters, unless that was done since there had been so
+    /// many flushes.
+    fn make_room(&self, flushes_before: u64) -> Result<(), Refusal> {
+        let mut flushes = self.flushes.lock().expect("no thread panics with it");
+        if *flushes > flushes_before {
+            return Ok(());
+        }
         match self.archive.flush(&Unwatched) {
             Ok(report) if report.sets == 0 => {
                 Err(Refusal::new(Cause::Unsupported, "the file is larger than staging, even if that is empty"))
             }
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                *flushes += 1;
+                Ok(())
+            }
             Err(error) => Err(Refusal::new(Cause::Fault, error.to_string())),
         }
     }

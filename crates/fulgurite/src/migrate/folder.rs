@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use fulgurite_migration::run::database::{Added, Database};
-use fulgurite_migration::run::destination::{Destination, PlaceDestination};
+use fulgurite_migration::run::destination::PlaceDestination;
 use fulgurite_migration::run::inventory;
 use fulgurite_migration::run::settings::{FILE, MigrationSettings, PlaceSettings};
 use fulgurite_places::Place;
@@ -32,8 +32,6 @@ use crate::{places, text};
 
 /// Whether the inventory is complete.
 const INVENTORY: &str = "inventory";
-/// Whether the destination had files when the migration began.
-const HAD_FILES: &str = "destination had files";
 
 /// A migration.
 pub(super) struct Migration {
@@ -111,45 +109,17 @@ impl Migration {
         Ok(open(&self.settings.source).context("the source")?.into())
     }
 
-    /// The destination, to write to it.
-    pub(super) fn destination(&mut self) -> Result<Arc<dyn Destination>> {
-        let had_files = self.had_files()?;
-        if ArchivePlace::of(&self.settings.destination.place).is_some() {
-            return Ok(Arc::new(self.archive()?));
-        }
+    /// The destination. A server or another command may be changing it, unless it is an archive
+    /// that is being written to: [`archive`](Self::archive).
+    pub(super) fn destination(&self) -> Result<PlaceDestination> {
         let place = open(&self.settings.destination).context("the destination")?;
-        Ok(Arc::new(PlaceDestination::new(place.into(), had_files)))
+        Ok(PlaceDestination::new(place.into()))
     }
 
-    /// The destination, to read from it.
-    pub(super) fn destination_place(&self) -> Result<PlaceDestination> {
-        let place = open(&self.settings.destination).context("the destination")?;
-        Ok(PlaceDestination::new(place.into(), true))
-    }
-
-    /// The archive that is the destination, if it is one.
-    pub(super) fn archive(&mut self) -> Result<ArchiveDestination> {
-        let had_files = self.had_files()?;
-        let folder = ArchivePlace::folder_of(&self.settings.destination.place).context("the destination is no archive")?;
-        ArchiveDestination::open(folder, had_files)
-    }
-
-    /// True if the destination had files when the migration began. They must not be replaced.
-    fn had_files(&mut self) -> Result<bool> {
-        if let Some(known) = self.database.fact(HAD_FILES)? {
-            return Ok(known == "yes");
-        }
-        let place = open(&self.settings.destination).context("the destination")?;
-        let mut had_files = false;
-        let listed = place.connect().and_then(|mut connection| {
-            connection.list(&mut |_| {
-                had_files = true;
-                false
-            })
-        });
-        listed.map_err(|refusal| anyhow!("can't list the destination: {refusal}"))?;
-        self.database.set_fact(HAD_FILES, if had_files { "yes" } else { "no" })?;
-        Ok(had_files)
+    /// The archive that is the destination, to write to it; `None` if the destination is another
+    /// place.
+    pub(super) fn archive(&self) -> Result<Option<ArchiveDestination>> {
+        ArchivePlace::folder_of(&self.settings.destination.place).map(ArchiveDestination::open).transpose()
     }
 
     pub(super) fn has_inventory(&self) -> Result<bool> {

@@ -2,16 +2,22 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use fulgurite_audit::inventory::Checksums;
-use fulgurite_migration::run::database::State;
+use fulgurite_digest::Digest;
+use fulgurite_migration::run::database::AddedDigests;
+use fulgurite_migration::run::inventory::family_of;
+use fulgurite_places::{Cause, Place, Refusal};
 
 use super::folder::{self, Migration};
+use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, diagnostics, places, text};
+use crate::{Outcome, Session, places, text};
 
 /// Rows of a list that are added in one transaction.
 const BATCH: usize = 1_000;
@@ -48,15 +54,14 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     let place = |given: &str, options: &[String]| places::stored(given, &folder::options(options)?, &|_| true);
     let (from, from_options) = place(&asked.from, &asked.from_options).context("--from")?;
     let (to, to_options) = place(&asked.to, &asked.to_options).context("--to")?;
-    if from == to && from_options == to_options {
-        return Err(Misuse("the source and the destination are the same place".to_owned()).into());
+    check_apart(asked, &from, &to, from_options == to_options)?;
+    let (source, destination) = (places::open(&from, &from_options)?, places::open(&to, &to_options)?);
+    for (what, place, advice) in [("source", &source, ""), ("destination", &destination, ". Make the folder first if it is new")] {
+        place.connect().map_err(|refusal| anyhow!("can't use the {what}, {}: {refusal}{advice}", place.describe()))?;
     }
-    for (what, place, options) in [("source", &from, &from_options), ("destination", &to, &to_options)] {
-        let place = places::open(place, options).with_context(|| format!("the {what}"))?;
-        place.connect().map_err(|refusal| {
-            let advice = if what == "destination" { ". Make the folder first if it is new" } else { "" };
-            anyhow!("can't use the {what}, {}: {refusal}{advice}", place.describe())
-        })?;
+    // Archives are compared by their folders.
+    if ArchivePlace::of(&to).is_none() {
+        probe(&*source, &*destination)?;
     }
     let settings = format!("{}\n{}", section("source", &from, &from_options), section("destination", &to, &to_options));
     let migration = Migration::make(&asked.folder, &settings)?;
@@ -78,10 +83,12 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
     let mut migration = Migration::change(&asked.folder)?;
     let (listed, added) = migration.take_inventory(&mut |_| {})?;
     let digests = asked.checksums.as_ref().map(|path| add_digests(&mut migration, path)).transpose()?;
-    let missing = digests.as_ref().map_or(0, |digests| digests.missing);
+    let (missing, wrong) = digests.map_or((0, 0), |digests| (digests.missing, digests.wrong));
     session.answer(|| {
-        let (known, missing) = digests.as_ref().map_or((None, None), |digests| (Some(digests.known), Some(digests.missing)));
-        serde_json::json!({ "listed": listed, "new": added.new, "changed": added.changed, "with_digest": known, "missing": missing })
+        serde_json::json!({
+            "listed": listed, "new": added.new, "changed": added.changed, "reappeared": added.reappeared,
+            "with_digest": digests.map(|digests| digests.known), "missing": missing, "wrong": wrong,
+        })
     });
     session.say(&format!("The source has {}: {} new, {} with another length.", text::count(listed, "file"), added.new, added.changed));
     if let Some(digests) = digests {
@@ -90,42 +97,95 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
             let missing = text::phrase(digests.missing, "file", "files");
             session.warn(&format!("The list has {missing} that the source doesn't have; `fulgurite migrate report` names them."));
         }
+        if digests.wrong > 0 {
+            let wrong = text::phrase(digests.wrong, "file was", "files were");
+            session.warn(&format!("{wrong} migrated with another SHA-256; `fulgurite migrate report` names them."));
+        }
     }
-    Ok(Outcome::troubled_if(missing > 0))
-}
-
-struct Digests {
-    known: u64,
-    missing: u64,
+    if added.reappeared > 0 {
+        let again = text::phrase(added.reappeared, "file that was released", "files that were released");
+        session.warn(&format!("The source has {again} again. They are not migrated over those at the destination: use another migration."));
+    }
+    Ok(Outcome::troubled_if(missing + wrong + added.reappeared > 0))
 }
 
 /// Adds the digests of a list. Files that the source doesn't have are recorded as failed.
-fn add_digests(migration: &mut Migration, path: &PathBuf) -> Result<Digests> {
+fn add_digests(migration: &mut Migration, path: &PathBuf) -> Result<AddedDigests> {
     let source: Box<dyn Read> = Box::new(File::open(path).with_context(|| text::path(path))?);
-    let mut digests = Digests { known: 0, missing: 0 };
+    let mut all = AddedDigests::default();
     let mut rows = Vec::new();
+    let mut add = |rows: &mut Vec<(String, Digest)>| -> Result<()> {
+        let folders = migration.settings.family_folders;
+        let added = migration.database.add_digests(rows, &|name| family_of(name, folders))?;
+        all = AddedDigests { known: all.known + added.known, missing: all.missing + added.missing, wrong: all.wrong + added.wrong };
+        rows.clear();
+        Ok(())
+    };
     for row in Checksums::new(path, source, None) {
         let row = row?;
         let digest = row.expected.digests.into_iter().max().with_context(|| format!("{}: no digest", row.name))?;
         rows.push((row.name, digest));
         if rows.len() == BATCH {
-            add_batch(migration, &mut rows, &mut digests)?;
+            add(&mut rows)?;
         }
     }
-    add_batch(migration, &mut rows, &mut digests)?;
-    let failed = migration.database.totals()?.of(State::Failed).0;
-    if failed > 0 {
-        diagnostics::note(&format!("{} failed so far", text::count(failed, "file")));
-    }
-    Ok(digests)
+    add(&mut rows)?;
+    Ok(all)
 }
 
-fn add_batch(migration: &mut Migration, rows: &mut Vec<(String, fulgurite_digest::Digest)>, digests: &mut Digests) -> Result<()> {
-    let found = migration
-        .database
-        .add_digests(rows, &|name| fulgurite_migration::run::inventory::family_of(name, migration.settings.family_folders))?;
-    digests.known += found;
-    digests.missing += rows.len() as u64 - found;
-    rows.clear();
+/// Refuses places that are, or contain, one another, and a migration inside one of them: files
+/// would be migrated onto themselves, and releasing the source would remove the destination.
+fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result<()> {
+    let refuse = |why: &str| Err(Misuse(why.to_owned()).into());
+    let folder_of = |place: &str| {
+        let path = place.strip_prefix("folder:").or_else(|| place.strip_prefix("archive:")).map(PathBuf::from);
+        path.and_then(|path| std::fs::canonicalize(path).ok())
+    };
+    let (source, destination) = (folder_of(from), folder_of(to));
+    // The folder of the migration needn't exist yet.
+    let own = std::path::absolute(&asked.folder)?;
+    let own =
+        own.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| real.join(own.strip_prefix(above).unwrap_or(&own))));
+    if let (Some(source), Some(destination)) = (&source, &destination) {
+        if identity(source) == identity(destination) {
+            return refuse("the source and the destination are the same place");
+        }
+        if source.starts_with(destination) || destination.starts_with(source) {
+            return refuse("one of the source and the destination is inside the other");
+        }
+    }
+    for (what, place) in [("source", &source), ("destination", &destination)] {
+        if let (Some(place), Some(own)) = (place, &own)
+            && own.starts_with(place)
+        {
+            return refuse(&format!("the migration's folder would be inside the {what}: name another folder"));
+        }
+    }
+    let (from, to) = (format!("{}/", from.trim_end_matches('/')), format!("{}/", to.trim_end_matches('/')));
+    if same_options && source.is_none() && (from.starts_with(&to) || to.starts_with(&from)) {
+        return refuse("the source and the destination are the same place, or one is inside the other");
+    }
     Ok(())
+}
+
+/// What a path refers to, however it is mounted.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Writes a file to the destination and looks for it at the source: a place may have several
+/// addresses.
+fn probe(source: &dyn Place, destination: &dyn Place) -> Result<()> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let name = format!(".fulgurite-migration-{}-{}", std::process::id(), since.as_nanos());
+    let refusal = |what: &str, refusal: Refusal| anyhow!("can't {what} the destination, {}: {refusal}", destination.describe());
+    let mut connection = destination.connect().map_err(|error| refusal("use", error))?;
+    connection.write_new(&name, 0, &mut std::io::empty()).map_err(|error| refusal("write to", error))?;
+    let found = source.connect().and_then(|mut source| source.length(&name));
+    connection.remove(&name).map_err(|error| refusal("remove a file from", error))?;
+    match found {
+        Ok(_) => Err(Misuse("the source and the destination are the same place: a file written to one appears at the other".into()).into()),
+        Err(Refusal { cause: Cause::Missing, .. }) => Ok(()),
+        Err(refusal) => Err(anyhow!("can't use the source, {}: {refusal}", source.describe())),
+    }
 }

@@ -25,7 +25,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s, write_json};
-use crate::archive_place::ArchivePlace;
 use crate::{Outcome, Session, diagnostics, signals, text};
 
 /// How often the progress is written for `migrate status`.
@@ -56,12 +55,20 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
         session.say(&format!("{} to be tried again.", text::phrase(files, "failed file is", "failed files are")));
     }
     let before = migration.database.totals()?;
+    if before.of(State::Waiting).0 + before.of(State::Written).0 > 0 {
+        // They would say less than is true once more files have arrived.
+        for name in ["certificate.json", "migrated.sha256"] {
+            match std::fs::remove_file(migration.path(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context(name),
+                _ => {}
+            }
+        }
+    }
     let source = migration.source()?;
-    let is_archive = ArchivePlace::of(&migration.settings.destination.place).is_some();
-    let archive = is_archive.then(|| migration.archive().map(Arc::new)).transpose()?;
+    let archive = migration.archive()?.map(Arc::new);
     let destination: Arc<dyn Destination> = match &archive {
         Some(archive) => archive.clone(),
-        None => migration.destination()?,
+        None => Arc::new(migration.destination()?),
     };
     let settings = &migration.settings;
     let setup = Setup {

@@ -113,6 +113,10 @@ fn what_fails_is_named_and_the_source_is_released_only_as_it_was_migrated() {
     let json = forgotten.json();
     assert_eq!((forgotten.status, &json["good"], &json["gone"], &json["wrong"]), (1, &37.into(), &1.into(), &1.into()), "{forgotten:?}");
     assert_eq!(tree(&place.path("source")).into_keys().collect::<Vec<_>>(), ["0/0", "1/1"]);
+    // A released file that is there again is another one, and doesn't replace the only copy.
+    fs::write(place.path("source/2/2"), &files["2/2"]).expect("written");
+    place.run(&["migrate", "inventory", "m"]).fails_with(1, "");
+    assert_eq!(place.run(&["migrate", "inventory", "m", "--json"]).json()["reappeared"], 1);
     // The newer file is noticed, and migrated over the one that was.
     place.run(&["migrate", "inventory", "m"]);
     let ran = place.run(&["migrate", "run", "m", "--json"]).json();
@@ -134,6 +138,14 @@ fn a_wrong_destination_or_source_is_refused() {
     init("source", "source").fails_with(2, "the same place");
     init("source", "nowhere").fails_with(1, "nowhere does not exist");
     init("source", "s4://bucket").fails_with(2, "unknown kind of place");
+    // A place under another name, inside the other, or with the migration's folder in it.
+    std::os::unix::fs::symlink("source", place.path("link")).expect("linked");
+    init("source", "link").fails_with(2, "the same place");
+    init("source", "source/").fails_with(2, "the same place");
+    init("source", "source/1").fails_with(2, "inside the other");
+    init("source/1", "source").fails_with(2, "inside the other");
+    place.run(&["migrate", "init", "source/m", "--from=source", "--to=destination"]).fails_with(2, "inside the source");
+    assert!(!place.path("m").exists() && !place.path("source/m").exists() && tree(&place.path("destination")).is_empty());
     place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
     init("source", "destination").fails_with(2, "already exists");
     place.run(&["migrate", "replay", "m"]).fails_with(1, "no run has written it");

@@ -179,7 +179,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("retrieve", &["nowhere", "--to=folder", "--endpoint=nowhere", "--bucket=b"], Some(2)),
         ("demo", &["--into=file"], Some(1)),
         ("migrate plan", &["nowhere.toml"], Some(2)),
-        ("migrate init", &["file/below", "--from=.", "--to=nowhere"], Some(1)),
+        ("migrate init", &["m", "--from=nowhere", "--to=elsewhere"], Some(1)),
         ("migrate inventory", &["nowhere"], Some(1)),
         ("migrate run", &["nowhere"], Some(1)),
         ("migrate status", &["nowhere"], Some(1)),

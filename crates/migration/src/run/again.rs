@@ -36,6 +36,8 @@ pub struct Findings {
     pub wrong: u64,
     /// Files of which the place could not say.
     pub unknown: u64,
+    /// True if no file was there at all, so that nothing was recorded.
+    pub is_absent: bool,
 }
 
 impl Findings {
@@ -53,7 +55,8 @@ impl Findings {
 pub type Tell<'a> = &'a mut dyn FnMut(&FileRow, &Finding) -> bool;
 
 /// Reads all migrated files back from the destination and compares them. A file that is wrong waits
-/// to be migrated again, unless it was released from the source.
+/// to be migrated again; one that was released from the source is recorded as failed. If no file is
+/// there at all, nothing is recorded: the destination is absent, such as a disk that isn't mounted.
 ///
 /// # Errors
 /// [`DatabaseError`]. What was found before is recorded.
@@ -71,19 +74,26 @@ pub fn scan(
             let rows = database.in_state(state, after, PAGE)?;
             let Some(last) = rows.last() else { break };
             after = last.id;
-            let found = each(&rows, threads, &|| destination.back_reader(), &|reader: &mut Box<dyn BackReader>, row| {
-                checked(reader.sha256(&row.name), row)
-            });
-            let mut changes = Vec::new();
-            let mut goes_on = true;
+            let check = |reader: &mut Box<dyn BackReader>, row: &FileRow| checked(reader.sha256(&row.name), row);
+            let found = each(&rows, threads, &|| destination.back_reader(), &check, true);
+            let (mut changes, mut goes_on) = (Vec::new(), true);
             for (row, finding) in rows.iter().zip(&found) {
                 findings.add(row, finding);
                 goes_on &= tell(row, finding);
-                if let Finding::Wrong(reason) = finding
-                    && state == State::Migrated
-                {
-                    changes.push((row.id, Change::Retry { at: now_s, reason: reason.clone() }));
+                if let Finding::Wrong(reason) = finding {
+                    let reason = reason.clone();
+                    changes.push((
+                        row.id,
+                        match state {
+                            State::Released => Change::Failed { reason: format!("released from the source, and then {reason}") },
+                            _ => Change::Retry { at: now_s, reason },
+                        },
+                    ));
                 }
+            }
+            if findings.good.0 == 0 && findings.wrong > 0 {
+                findings.is_absent = true;
+                return Ok(findings);
             }
             database.record(&changes)?;
             if !goes_on {
@@ -95,22 +105,30 @@ pub fn scan(
 }
 
 /// Removes from the source what was migrated at `until` or before, in seconds since 1970. Each file
-/// is read once more at the source: one that is no longer as it was migrated stays, because its
-/// bytes are nowhere else. Files that are gone are recorded as released only if others were there.
+/// is read once more at the destination and at the source. One that is no longer as it was migrated
+/// stays, because its bytes are nowhere else. Files that are gone are recorded as released only if
+/// others were there.
 ///
 /// # Errors
 /// [`DatabaseError`]. What was removed before is recorded.
-pub fn release(database: &mut Database, source: &dyn Place, threads: u16, until: u64, tell: Tell<'_>) -> Result<Findings, DatabaseError> {
+pub fn release(
+    database: &mut Database,
+    source: &dyn Place,
+    destination: &dyn Destination,
+    threads: u16,
+    until: u64,
+    tell: Tell<'_>,
+) -> Result<Findings, DatabaseError> {
     let (mut findings, mut after) = (Findings::default(), 0);
+    let connect = || Ok(Box::new(Both { source: source.connect()?, destination: destination.back_reader()? }));
     loop {
         let rows = database.migrated_until(until, after, PAGE)?;
         let Some(last) = rows.last() else { return Ok(findings) };
         after = last.id;
-        let found = each(&rows, threads, &|| source.connect(), &|connection: &mut Box<dyn Connection>, row| remove(&mut **connection, row));
-        // If none is there, the source is probably absent, such as a disk that isn't mounted.
-        let is_present = findings.good.0 > 0 || found.contains(&Finding::Good);
-        let mut changes = Vec::new();
-        let mut goes_on = true;
+        // The same connections to the end: a fresh one would accept an empty mount point.
+        let found = each(&rows, threads, &connect, &|both: &mut Box<Both>, row| both.release(row), false);
+        let is_present = found.contains(&Finding::Good);
+        let (mut changes, mut goes_on) = (Vec::new(), true);
         for (row, finding) in rows.iter().zip(&found) {
             findings.add(row, finding);
             goes_on &= tell(row, finding);
@@ -125,12 +143,48 @@ pub fn release(database: &mut Database, source: &dyn Place, threads: u16, until:
     }
 }
 
+/// Connections to both places.
+struct Both {
+    source: Box<dyn Connection>,
+    destination: Box<dyn BackReader>,
+}
+
+impl Both {
+    /// Removes a file from the source, if both places have it as it was migrated.
+    fn release(&mut self, row: &FileRow) -> Finding {
+        match checked(self.destination.sha256(&row.name), row) {
+            Finding::Good => {}
+            Finding::Wrong(reason) => return Finding::Wrong(format!("at the destination {reason}")),
+            Finding::Unknown(reason) => return Finding::Unknown(format!("at the destination: {reason}")),
+            Finding::Gone => unreachable!("a check removes nothing"),
+        }
+        let unknown = |refusal: Refusal| Finding::Unknown(refusal.to_string());
+        let before = match self.source.revision(&row.name) {
+            Ok(before) => before,
+            Err(Refusal { cause: Cause::Missing, .. }) => return Finding::Gone,
+            Err(refusal) => return unknown(refusal),
+        };
+        match checked(read_sha256(&mut *self.source, &row.name), row) {
+            Finding::Good => {}
+            Finding::Wrong(_) if matches!(self.source.length(&row.name), Err(Refusal { cause: Cause::Missing, .. })) => {
+                return Finding::Gone;
+            }
+            finding => return finding,
+        }
+        match self.source.revision(&row.name) {
+            Ok(after) if after == before => self.source.remove(&row.name).map_or_else(unknown, |()| Finding::Good),
+            Ok(_) => Finding::Wrong("it changed while it was read".to_owned()),
+            Err(refusal) => unknown(refusal),
+        }
+    }
+}
+
 type Connect<'a, C> = &'a (dyn Fn() -> Result<Box<C>, Refusal> + Sync);
 type Act<'a, C> = &'a (dyn Fn(&mut Box<C>, &FileRow) -> Finding + Sync);
 
-/// Handles rows on several threads, each with a connection of its own. A file that is not as it was
-/// migrated is looked at again by a fresh one.
-fn each<C: ?Sized>(rows: &[FileRow], threads: u16, connect: Connect<'_, C>, act: Act<'_, C>) -> Vec<Finding> {
+/// Handles rows on several threads, each with a connection of its own. If `repeats`, a file that is
+/// not as it was migrated is looked at again by a fresh one.
+fn each<C: ?Sized>(rows: &[FileRow], threads: u16, connect: Connect<'_, C>, act: Act<'_, C>, repeats: bool) -> Vec<Finding> {
     let next = Mutex::new(rows.iter().enumerate());
     let found: Mutex<Vec<Option<Finding>>> = Mutex::new(vec![None; rows.len()]);
     thread::scope(|scope| {
@@ -143,11 +197,12 @@ fn each<C: ?Sized>(rows: &[FileRow], threads: u16, connect: Connect<'_, C>, act:
                     let taken: Option<Box<C>> = connection.take();
                     let mut attempt = |mut taken: Box<C>| {
                         let finding = act(&mut taken, row);
-                        connection = matches!(finding, Finding::Good | Finding::Gone).then_some(taken);
+                        connection = (!repeats || matches!(finding, Finding::Good | Finding::Gone)).then_some(taken);
                         finding
                     };
                     let finding = taken.map_or_else(fresh, Ok).map_or_else(|failed| failed, &mut attempt);
                     let finding = match finding {
+                        finding if !repeats => finding,
                         Finding::Good | Finding::Gone => finding,
                         _ => fresh().map_or_else(|failed| failed, attempt),
                     };
@@ -169,16 +224,5 @@ fn checked(read: Result<(u64, Digest), Refusal>, row: &FileRow) -> Finding {
         }
         Err(refusal) if matches!(refusal.cause, Cause::Missing | Cause::Lost) => Finding::Wrong(refusal.to_string()),
         Err(refusal) => Finding::Unknown(refusal.to_string()),
-    }
-}
-
-fn remove(connection: &mut dyn Connection, row: &FileRow) -> Finding {
-    match checked(read_sha256(connection, &row.name), row) {
-        Finding::Good => match connection.remove(&row.name) {
-            Ok(()) => Finding::Good,
-            Err(refusal) => Finding::Unknown(refusal.to_string()),
-        },
-        Finding::Wrong(_) if matches!(connection.length(&row.name), Err(Refusal { cause: Cause::Missing, .. })) => Finding::Gone,
-        finding => finding,
     }
 }

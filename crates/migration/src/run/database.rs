@@ -13,6 +13,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::destination::Stored;
 use fulgurite_digest::{Algorithm, Digest};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -90,12 +91,26 @@ pub struct Added {
     pub new: u64,
     /// Files whose length has changed.
     pub changed: u64,
+    /// Released files that the source has again.
+    pub reappeared: u64,
+}
+
+/// What a list of digests brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AddedDigests {
+    /// Files that the source has.
+    pub known: u64,
+    /// Files that only the list has.
+    pub missing: u64,
+    /// Files that were migrated with another SHA-256.
+    pub wrong: u64,
 }
 
 impl std::ops::AddAssign for Added {
     fn add_assign(&mut self, more: Self) {
         self.new += more.new;
         self.changed += more.changed;
+        self.reappeared += more.reappeared;
     }
 }
 
@@ -106,6 +121,8 @@ pub enum Change {
     Written {
         /// Its digest when it was read.
         sha256: Digest,
+        /// How it got there.
+        stored: Stored,
     },
     /// It was read back.
     Migrated {
@@ -163,16 +180,6 @@ pub enum DatabaseError {
     /// A row can't be what this program wrote.
     #[error("the migration's database is damaged: {0}")]
     Damaged(&'static str),
-    /// An inventory contradicts an earlier one.
-    #[error("the inventory contradicts an earlier one about {name:?}: {now}, not {earlier}")]
-    Contradiction {
-        /// The file.
-        name: String,
-        /// What the database has.
-        earlier: String,
-        /// What the inventory states.
-        now: String,
-    },
 }
 
 /// The version of the schema.
@@ -193,7 +200,7 @@ CREATE TABLE file (
     expected TEXT,
     state INTEGER NOT NULL DEFAULT 0,
     sha256 BLOB,
-    -- 1 once the destination has acknowledged it, even if what it returned later was wrong.
+    -- 1 once the migration has written it to the destination, so that it may replace it there.
     was_written INTEGER NOT NULL DEFAULT 0,
     attempts INTEGER NOT NULL DEFAULT 0,
     -- Seconds since 1970, of a waiting file that is tried again.
@@ -265,7 +272,7 @@ impl Database {
 
     /// Adds files of an inventory. A file whose length has changed since an earlier inventory waits
     /// to be migrated, again if it was before; a digest that a list stated of it stays, and decides
-    /// when it is read. `family` names the family of a file.
+    /// when it is read. A released file stays released. `family` names the family of a file.
     ///
     /// # Errors
     /// [`DatabaseError`]. Then nothing of these rows is added.
@@ -273,9 +280,9 @@ impl Database {
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let (mut added, mut moved) = (Added::default(), [(0_i64, 0_i64); State::ALL.len()]);
         for row in rows {
-            let known: Option<(i64, i64)> = transaction
-                .prepare_cached("SELECT bytes, state FROM file WHERE name = ?1")?
-                .query_row([&row.name], |known| Ok((known.get(0)?, known.get(1)?)))
+            let known: Option<(i64, i64, Option<String>)> = transaction
+                .prepare_cached("SELECT bytes, state, reason FROM file WHERE name = ?1")?
+                .query_row([&row.name], |known| Ok((known.get(0)?, known.get(1)?, known.get(2)?)))
                 .optional()?;
             let waiting = &mut moved[State::Waiting as usize];
             match known {
@@ -286,7 +293,9 @@ impl Database {
                     *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
                     added.new += 1;
                 }
-                Some((bytes, state)) if bytes.cast_unsigned() != row.bytes => {
+                // It is only at the destination, and what the source has now is another file.
+                Some((_, state, _)) if state == State::Released as i64 => added.reappeared += 1,
+                Some((bytes, state, reason)) if bytes.cast_unsigned() != row.bytes || reason.as_deref() == Some(NOT_AT_THE_SOURCE) => {
                     let sql = "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE name = ?1";
                     transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed()])?;
                     *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
@@ -304,45 +313,65 @@ impl Database {
         Ok(added)
     }
 
-    /// Adds digests that a list states. Files that no inventory had become failed ones, in the
-    /// family that `family` names. Returns the number of files that were known.
+    /// Adds digests that a list states; a later list overrides an earlier one. A file that was
+    /// migrated is compared: by its SHA-256 at once, by another digest when it is migrated again.
+    /// Files that no inventory had become failed ones, in the family that `family` names.
     ///
     /// # Errors
-    /// [`DatabaseError::Contradiction`] if a file is known with another digest of the same kind.
-    /// Then nothing of these rows is added.
-    pub fn add_digests(&mut self, rows: &[(String, Digest)], family: &dyn Fn(&str) -> String) -> Result<u64, DatabaseError> {
+    /// [`DatabaseError`]. Then nothing of these rows is added.
+    pub fn add_digests(&mut self, rows: &[(String, Digest)], family: &dyn Fn(&str) -> String) -> Result<AddedDigests, DatabaseError> {
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let (mut found, mut missing) = (0, 0);
+        let (mut added, mut moved) = (AddedDigests::default(), [(0_i64, 0_i64); State::ALL.len()]);
         for (name, digest) in rows {
-            let now = as_text(digest);
-            let known: Option<(Option<String>, bool)> = transaction
-                .prepare_cached("SELECT expected, state = 3 AND bytes = 0 AND attempts = 0 FROM file WHERE name = ?1")?
-                .query_row([name], |known| Ok((known.get(0)?, known.get(1)?)))
-                .optional()?;
-            match known {
-                None => {
-                    let family = family_id(&transaction, &family(name))?;
-                    let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
-                    transaction.prepare_cached(sql)?.execute(params![name, family, now, NOT_AT_THE_SOURCE])?;
-                    missing += 1;
-                }
-                Some((_, true)) => {}
-                Some((Some(earlier), _)) if same_algorithm(&now, &earlier) && now != earlier => {
-                    return Err(DatabaseError::Contradiction { name: name.clone(), earlier, now });
-                }
-                Some((earlier, _)) => {
-                    // The stronger digest stays.
-                    let earlier = earlier.as_deref().and_then(from_text);
-                    if earlier.is_none_or(|earlier| earlier.algorithm() < digest.algorithm()) {
-                        transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE name = ?1")?.execute(params![name, now])?;
-                    }
-                    found += 1;
-                }
+            let sql = "SELECT id, bytes, state, sha256, reason FROM file WHERE name = ?1";
+            let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, i64>(1)?,
+                    row.get::<_, i64>(2)?,
+                    row.get::<_, Option<Vec<u8>>>(3)?,
+                    row.get::<_, Option<String>>(4)?,
+                ))
+            });
+            let Some((id, bytes, state, sha256, reason)) = known.optional()? else {
+                let family = family_id(&transaction, &family(name))?;
+                let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
+                transaction.prepare_cached(sql)?.execute(params![name, family, as_text(digest), NOT_AT_THE_SOURCE])?;
+                moved[State::Failed as usize].0 += 1;
+                added.missing += 1;
+                continue;
+            };
+            if reason.as_deref() == Some(NOT_AT_THE_SOURCE) {
+                added.missing += 1;
+            } else {
+                added.known += 1;
+            }
+            transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![id, as_text(digest)])?;
+            let is_stored = [State::Written, State::Migrated, State::Released].into_iter().any(|of| of as i64 == state);
+            if !is_stored || digest.algorithm() == Algorithm::Sha256 && sha256.as_deref() == Some(digest.value()) {
+                continue;
+            }
+            let to = if digest.algorithm() == Algorithm::Sha256 {
+                let reason = "it was migrated with another SHA-256 than the list of digests states";
+                transaction.execute("UPDATE file SET state = 3, reason = ?2 WHERE id = ?1", params![id, reason])?;
+                added.wrong += 1;
+                State::Failed
+            } else if state == State::Released as i64 {
+                // The source doesn't have it any more.
+                continue;
+            } else {
+                transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE id = ?1", [id])?;
+                State::Waiting
+            };
+            for (index, sign) in [(slot(state)?, -1), (to as usize, 1)] {
+                moved[index] = (moved[index].0 + sign, moved[index].1 + sign * bytes);
             }
         }
-        count(&transaction, State::Failed, missing, 0)?;
+        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
+            count(&transaction, state, files, bytes)?;
+        }
         transaction.commit()?;
-        Ok(found)
+        Ok(added)
     }
 
     /// Waiting files that were not tried before, in the order of families and identifiers, after
@@ -423,13 +452,13 @@ impl Database {
                 .prepare_cached("SELECT state, bytes FROM file WHERE id = ?1")?
                 .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let to = match change {
-                Change::Written { sha256 } => {
-                    let sql = "UPDATE file SET state = 1, sha256 = ?2, was_written = 1, reason = NULL WHERE id = ?1";
-                    transaction.prepare_cached(sql)?.execute(params![id, sha256.value()])?;
+                Change::Written { sha256, stored } => {
+                    let sql = "UPDATE file SET state = 1, sha256 = ?2, was_written = was_written OR ?3, reason = NULL WHERE id = ?1";
+                    transaction.prepare_cached(sql)?.execute(params![id, sha256.value(), *stored == Stored::Written])?;
                     State::Written
                 }
                 Change::Migrated { at } => {
-                    let sql = "UPDATE file SET state = 2, migrated_at = ?2, reason = NULL WHERE id = ?1";
+                    let sql = "UPDATE file SET state = 2, migrated_at = ?2, attempts = 0, reason = NULL WHERE id = ?1";
                     transaction.prepare_cached(sql)?.execute(params![id, at.cast_signed()])?;
                     State::Migrated
                 }
@@ -545,10 +574,6 @@ fn from_text(text: &str) -> Option<Digest> {
     Digest::from_hex(algorithm.parse().ok()?, hex)
 }
 
-fn same_algorithm(one: &str, other: &str) -> bool {
-    one.split(':').next() == other.split(':').next()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -580,7 +605,7 @@ mod tests {
         assert_eq!(names(&database), ["b/1", "b/2", "a/1"]);
         assert_eq!(database.waiting((1, 3), 10).expect("rows").len(), 1);
         let changes = [
-            (1, Change::Written { sha256: sha256(1) }),
+            (1, Change::Written { sha256: sha256(1), stored: Stored::Written }),
             (2, Change::Retry { at: 100, reason: "cut".into() }),
             (3, Change::Failed { reason: "gone".into() }),
         ];
@@ -606,24 +631,46 @@ mod tests {
     #[test]
     fn digests_agree_and_changed_files_wait() {
         let (_folder, mut database) = opened();
-        assert_eq!(database.add(&[row("a", 5), row("b", 6)], &by_letter).expect("added"), Added { new: 2, changed: 0 });
+        let added = |new, changed, reappeared| Added { new, changed, reappeared };
+        assert_eq!(database.add(&[row("a", 5), row("b", 6)], &by_letter).expect("added"), added(2, 0, 0));
         let md5 = |byte: u8| Digest::new(Algorithm::Md5, &[byte; 16]).expect("a digest");
-        let digests = |database: &mut Database, digest: Digest| database.add_digests(&[("a".into(), digest)], &by_letter);
-        assert_eq!(digests(&mut database, md5(1)).expect("added"), 1);
-        assert_eq!(digests(&mut database, sha256(1)).expect("added"), 1);
-        assert_eq!(digests(&mut database, md5(3)).expect("the stronger stays"), 1);
+        let digests = |database: &mut Database, name: &str, digest: Digest| {
+            let added = database.add_digests(&[(name.into(), digest)], &by_letter).expect("added");
+            (added.known, added.missing, added.wrong)
+        };
+        assert_eq!(digests(&mut database, "a", md5(1)), (1, 0, 0));
+        assert_eq!(digests(&mut database, "a", sha256(1)), (1, 0, 0));
         assert_eq!(database.waiting((0, 0), 1).expect("a row")[0].expected, Some(sha256(1)));
-        assert!(matches!(digests(&mut database, sha256(2)), Err(DatabaseError::Contradiction { .. })));
-        // Only the list has it, until the source has it too.
-        assert_eq!(database.add_digests(&[("c".into(), sha256(7))], &by_letter).expect("added"), 0);
-        assert_eq!(database.add_digests(&[("c".into(), sha256(7))], &by_letter).expect("known"), 0);
+        // Only the list has it, until the source has it too, even if it is empty.
+        assert_eq!(digests(&mut database, "c", sha256(7)), (0, 1, 0));
+        assert_eq!(digests(&mut database, "c", sha256(8)), (0, 1, 0));
         assert_eq!(database.totals().expect("totals").of(State::Failed), (1, 0));
-        assert_eq!(database.add(&[row("c", 9), row("a", 5)], &by_letter).expect("added"), Added { new: 0, changed: 1 });
+        assert_eq!(database.add(&[row("c", 0), row("a", 5)], &by_letter).expect("added"), added(0, 1, 0));
         assert_eq!(database.totals().expect("totals").of(State::Failed), (0, 0));
+        database.add(&[row("c", 9)], &by_letter).expect("it has grown");
         // A file that was migrated and changes is migrated again.
-        database.record(&[(2, Change::Written { sha256: sha256(2) }), (2, Change::Migrated { at: 1 })]).expect("recorded");
-        assert_eq!(database.add(&[row("b", 8)], &by_letter).expect("added"), Added { new: 0, changed: 1 });
+        database
+            .record(&[(2, Change::Written { sha256: sha256(2), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
+            .expect("recorded");
+        assert_eq!(database.add(&[row("b", 8)], &by_letter).expect("added"), added(0, 1, 0));
         assert_eq!(database.totals().expect("totals").of(State::Waiting), (3, 22));
         assert!(database.waiting((0, 0), 9).expect("rows").iter().any(|row| row.name == "b" && row.was_written && row.sha256.is_none()));
+        // A digest that comes late is compared with what was migrated.
+        let migrate = |database: &mut Database| {
+            let written = Change::Written { sha256: sha256(2), stored: Stored::Found };
+            database.record(&[(2, written), (2, Change::Migrated { at: 1 })]).expect("recorded");
+        };
+        migrate(&mut database);
+        assert_eq!(digests(&mut database, "b", sha256(2)), (1, 0, 0));
+        assert_eq!(digests(&mut database, "b", md5(2)), (1, 0, 0));
+        assert_eq!(database.totals().expect("totals").of(State::Waiting).0, 3, "it is read again");
+        migrate(&mut database);
+        assert_eq!(digests(&mut database, "b", sha256(3)), (1, 0, 1));
+        assert_eq!(database.totals().expect("totals").of(State::Failed).0, 1);
+        // What was released stays so.
+        migrate(&mut database);
+        database.record(&[(2, Change::Released)]).expect("recorded");
+        assert_eq!(database.add(&[row("b", 99)], &by_letter).expect("added"), added(0, 0, 1));
+        assert_eq!(database.totals().expect("totals").of(State::Released), (1, 8));
     }
 }

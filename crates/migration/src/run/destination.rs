@@ -35,8 +35,18 @@ pub trait BackReader {
 /// A connection of an output stream.
 pub trait LotWriter: Send {
     /// Writes files. Those whose result is `Ok` survive a crash of the destination as far as it
-    /// promises that with its acknowledgement. The results are in the order of the files.
-    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<(), Refusal>>;
+    /// promises that with its acknowledgement. The results are in the order of the files. Files of
+    /// the same names that the migration didn't write are never replaced.
+    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<Stored, Refusal>>;
+}
+
+/// How a file got to the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// It was written.
+    Written,
+    /// A file with the same name and content was there.
+    Found,
 }
 
 /// A file on its way out of a spool volume.
@@ -65,29 +75,23 @@ impl Outgoing<'_> {
 }
 
 /// A folder, a bucket or a server as a destination.
-pub struct PlaceDestination {
-    place: Arc<dyn Place>,
-    /// True if it had files of its own when the migration began, which must not be replaced.
-    has_others: bool,
-}
+pub struct PlaceDestination(Arc<dyn Place>);
 
 impl PlaceDestination {
-    /// A place. If `has_others` is true, it may have files of the same names that the migration
-    /// didn't write: such a file is kept, and counts as written only if its content is the same.
+    /// A place as a destination.
     #[must_use]
-    pub fn new(place: Arc<dyn Place>, has_others: bool) -> Self {
-        Self { place, has_others }
+    pub fn new(place: Arc<dyn Place>) -> Self {
+        Self(place)
     }
 }
 
 impl Destination for PlaceDestination {
     fn writer(&self) -> Result<Box<dyn LotWriter>, Refusal> {
-        let connection = self.place.connect()?;
-        Ok(Box::new(PlaceWriter { connection, has_others: self.has_others }))
+        Ok(Box::new(PlaceWriter(self.0.connect()?)))
     }
 
     fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal> {
-        Ok(Box::new(PlaceReader(self.place.connect()?)))
+        Ok(Box::new(PlaceReader(self.0.connect()?)))
     }
 }
 
@@ -99,28 +103,34 @@ impl BackReader for PlaceReader {
     }
 }
 
-struct PlaceWriter {
-    connection: Box<dyn Connection>,
-    has_others: bool,
-}
+struct PlaceWriter(Box<dyn Connection>);
 
 impl LotWriter for PlaceWriter {
-    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<(), Refusal>> {
+    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<Stored, Refusal>> {
         files.iter().map(|file| self.write_one(file)).collect()
     }
 }
 
 impl PlaceWriter {
-    fn write_one(&mut self, file: &Outgoing<'_>) -> Result<(), Refusal> {
-        if self.has_others && !file.was_written {
-            match self.connection.length(file.location) {
-                Err(Refusal { cause: Cause::Missing, .. }) => {}
-                Err(refusal) => return Err(refusal),
-                Ok(bytes) if bytes == file.bytes && read_sha256(&mut *self.connection, file.location)?.1 == *file.sha256 => return Ok(()),
-                Ok(_) => return Err(other_file()),
-            }
+    fn write_one(&mut self, file: &Outgoing<'_>) -> Result<Stored, Refusal> {
+        let connection = &mut *self.0;
+        if file.was_written {
+            return connection.write(file.location, file.bytes, &mut file.reader()).map(|()| Stored::Written);
         }
-        self.connection.write(file.location, file.bytes, &mut file.reader())
+        // Looked up first, so that content isn't sent in vain.
+        let bytes = match connection.length(file.location) {
+            Ok(bytes) => bytes,
+            Err(Refusal { cause: Cause::Missing, .. }) => match connection.write_new(file.location, file.bytes, &mut file.reader()) {
+                // Another writer was faster.
+                Err(Refusal { cause: Cause::Exists, .. }) => connection.length(file.location)?,
+                written => return written.map(|()| Stored::Written),
+            },
+            Err(refusal) => return Err(refusal),
+        };
+        if bytes == file.bytes && read_sha256(connection, file.location)?.1 == *file.sha256 {
+            return Ok(Stored::Found);
+        }
+        Err(other_file())
     }
 }
 

@@ -31,13 +31,13 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fulgurite_domain::Micros;
-use fulgurite_places::Place;
+use fulgurite_places::{Cause, Place};
 
 use self::database::{Change, Database, DatabaseError, FileId, FileRow, State, Totals};
-use self::destination::Destination;
+use self::destination::{Destination, Stored};
 use self::offers::Offers;
 use self::spool::{SpoolVolume, Spooled};
-use self::stages::{Carried, Ended, Failure, FailureKind, Job, Told, Worker};
+use self::stages::{Carried, Ended, FailureKind, Job, Told, Worker};
 use crate::event::{Command, Done, Event};
 use crate::figures::Figures;
 use crate::layout::{Layout, SpoolId, Stage, StreamId};
@@ -46,8 +46,13 @@ use crate::pipeline::Pipeline;
 
 /// How often the operator's orders are looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// Files in a row that may fail in a stage before the run stops: then a place is to blame.
-const FAILURES_MAX: u32 = 200;
+/// Migrated files that a run looks for, before it begins.
+const LOOKED_FOR: usize = 20;
+/// Files in a row that may fail in a stage before the run stops, once others have passed it: then
+/// a place is probably to blame. Files that contradict the inventory don't count.
+const FAILURES_MAX: u32 = 1_000;
+/// The same, before any file has passed the stage.
+const FIRST_FAILURES_MAX: u32 = 20;
 
 /// What is migrated, and how.
 pub struct Setup {
@@ -131,6 +136,12 @@ pub enum RunError {
         /// The last reason.
         reason: String,
     },
+    /// Files that were migrated are not at the destination.
+    #[error(
+        "none of {0} files that were migrated earlier is at the destination: is it mounted? If they were removed on purpose, \
+         `fulgurite migrate scan` lets them be migrated again"
+    )]
+    DestinationAbsent(usize),
     /// The watcher can't note what happens.
     #[error("can't note what the run does")]
     Watcher(#[source] io::Error),
@@ -164,8 +175,19 @@ struct Runner<'a> {
     now: Micros,
     wakes_at: Option<Micros>,
     order: Order,
-    /// Files in a row that failed in each stage.
-    in_a_row: [u32; 3],
+    /// Failures in each stage.
+    records: [FailureRecord; 3],
+    /// Why the run ends, after what has arrived is recorded.
+    failure: Option<RunError>,
+}
+
+/// Failures in a stage.
+#[derive(Debug, Clone, Copy, Default)]
+struct FailureRecord {
+    /// True once a file passed.
+    has_passed: bool,
+    /// Files in a row that failed.
+    in_a_row: u32,
 }
 
 /// Migrates what is waiting, until nothing is left or the operator stops it.
@@ -173,9 +195,7 @@ struct Runner<'a> {
 /// # Errors
 /// [`RunError`]. What was recorded before is kept, and another run goes on from there.
 pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) -> Result<Figures, RunError> {
-    for volume in &setup.volumes {
-        volume.prepare().map_err(RunError::Spool)?;
-    }
+    let _locks = setup.volumes.iter().map(SpoolVolume::prepare).collect::<io::Result<Vec<_>>>().map_err(RunError::Spool)?;
     let pipeline = Pipeline::new(&setup.layout);
     let stages: Vec<Stage> = pipeline.streams().map(|(place, _)| place.stage).collect();
     let (told, hears) = channel();
@@ -210,7 +230,8 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         now: Micros::ZERO,
         wakes_at: None,
         order: Order::Run,
-        in_a_row: [0; 3],
+        records: [FailureRecord::default(); 3],
+        failure: None,
     };
     let result = runner.run(&hears);
     let Runner { jobs, figures, .. } = runner;
@@ -225,6 +246,10 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
 
 impl Runner<'_> {
     fn run(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
+        while self.watcher.order() == Order::Pause {
+            thread::sleep(LOOK);
+        }
+        self.check_destination()?;
         self.scan_written(hears)?;
         self.step(Event::Begun)?;
         while !self.pipeline.has_ended() {
@@ -256,6 +281,19 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Looks for some of the files that earlier runs migrated. If none is there, the destination is
+    /// absent, such as a disk that isn't mounted.
+    fn check_destination(&mut self) -> Result<(), RunError> {
+        let mut migrated = self.database.in_state(State::Migrated, 0, LOOKED_FOR)?;
+        migrated.extend(self.database.in_state(State::Released, 0, LOOKED_FOR)?);
+        if migrated.is_empty() {
+            return Ok(());
+        }
+        let Ok(mut back) = self.setup.destination.back_reader() else { return Ok(()) };
+        let is_missing = |row: &FileRow| back.sha256(&row.name).is_err_and(|refusal| matches!(refusal.cause, Cause::Missing));
+        if migrated.iter().all(is_missing) { Err(RunError::DestinationAbsent(migrated.len())) } else { Ok(()) }
+    }
+
     /// Reads back what an earlier run had written when it was killed.
     fn scan_written(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
         let Some(scan) = self.stages.iter().position(|stage| *stage == Stage::Scan) else { return Ok(()) };
@@ -265,7 +303,7 @@ impl Runner<'_> {
             if rows.is_empty() || self.watcher.order() == Order::Stop {
                 return Ok(());
             }
-            let files = rows.into_iter().map(|row| Carried { sha256: row.sha256.clone(), row, offset: 0 }).collect();
+            let files = rows.into_iter().map(|row| Carried { sha256: row.sha256.clone(), row, offset: 0, stored: None }).collect();
             // Such a lot never passes the pipeline.
             self.jobs[scan].send(Job::Scan { lot: LotId(u64::MAX), files }).map_err(|_| RunError::Panicked)?;
             loop {
@@ -274,6 +312,9 @@ impl Runner<'_> {
                         let mut changes = Vec::new();
                         self.changes(&ended, &mut changes)?;
                         self.database.record(&changes)?;
+                        if let Some(failure) = self.failure.take() {
+                            return Err(failure);
+                        }
                         break;
                     }
                     Ok(Told::Unreachable(_, reason)) => self.watcher.unreachable(Stage::Scan, &reason),
@@ -299,6 +340,9 @@ impl Runner<'_> {
         if !changes.is_empty() {
             self.database.record(&changes)?;
         }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         for of in ended {
             self.end_stage(*of)?;
         }
@@ -312,33 +356,40 @@ impl Runner<'_> {
             match ended.stage {
                 Stage::Input => {}
                 Stage::Output => {
-                    changes
-                        .push((file.row.id, Change::Written { sha256: file.sha256.clone().expect("a file that was read has its digest") }));
+                    let sha256 = file.sha256.clone().expect("a file that was read has its digest");
+                    changes.push((file.row.id, Change::Written { sha256, stored: file.stored.unwrap_or(Stored::Written) }));
                 }
                 Stage::Scan => changes.push((file.row.id, Change::Migrated { at: now_s })),
             }
         }
-        let in_a_row = &mut self.in_a_row[ended.stage as usize];
+        let record = &mut self.records[ended.stage as usize];
         if !ended.passed.is_empty() {
-            *in_a_row = 0;
+            *record = FailureRecord { has_passed: true, in_a_row: 0 };
         }
+        let limit = if record.has_passed { FAILURES_MAX } else { FIRST_FAILURES_MAX };
         for (row, failure) in &ended.failed {
             let reason = failure.reason.clone();
             match failure.kind {
-                FailureKind::Spool => return Err(RunError::SpoolFailed(reason)),
+                FailureKind::Spool => {
+                    self.failure.get_or_insert(RunError::SpoolFailed(reason));
+                    continue;
+                }
                 // It keeps its state, and the next run goes on with it.
                 FailureKind::Stopped => continue,
-                FailureKind::Again | FailureKind::Final => {}
+                FailureKind::Again => record.in_a_row += 1,
+                FailureKind::Final => {}
             }
-            *in_a_row += 1;
+            if record.in_a_row >= limit {
+                let count = record.in_a_row;
+                self.failure.get_or_insert(RunError::AllFail { count, stage: ended.stage, reason: reason.clone() });
+                // Nothing has passed, so probably no file is to blame.
+                if !record.has_passed {
+                    continue;
+                }
+            }
             let is_final = failure.kind == FailureKind::Final || row.attempts + 1 >= self.setup.tries;
             self.watcher.failed(&row.name, ended.stage, &reason, is_final);
             changes.push((row.id, if is_final { Change::Failed { reason } } else { retry(now_s, self.setup.retry_after, reason) }));
-        }
-        if *in_a_row >= FAILURES_MAX
-            && let Some((_, Failure { reason, .. })) = ended.failed.last()
-        {
-            return Err(RunError::AllFail { count: *in_a_row, stage: ended.stage, reason: reason.clone() });
         }
         Ok(())
     }
@@ -401,7 +452,7 @@ impl Runner<'_> {
             let again_at = self.database.next_retry()?.map(|at| Micros(at.saturating_mul(1_000_000)));
             return Ok(Event::NothingOffered { stream, again_at });
         };
-        let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0 }).collect();
+        let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
         self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
         Ok(Event::Offered { stream, lot })
     }

@@ -11,6 +11,11 @@ use crate::lot::LotId;
 /// Bytes that are read from a spool at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// How the names of lots begin and end, so that nothing else is taken for one.
+const LOT: (&str, &str) = (".fulgurite-spool-", ".lot");
+/// The file that tells that a run uses a folder.
+const LOCK: &str = ".fulgurite-spool-lock";
+
 /// A spool volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpoolVolume {
@@ -21,20 +26,24 @@ pub enum SpoolVolume {
 }
 
 impl SpoolVolume {
-    /// Prepares the volume, and removes what an earlier run left.
+    /// Prepares the volume, and removes what an earlier run left. The volume is in use as long as
+    /// the returned file is open.
     ///
     /// # Errors
-    /// If the folder can't be created or read.
-    pub fn prepare(&self) -> io::Result<()> {
-        let Self::Folder(folder) = self else { return Ok(()) };
+    /// If the folder can't be created or read, or another run uses it.
+    pub fn prepare(&self) -> io::Result<Option<File>> {
+        let Self::Folder(folder) = self else { return Ok(None) };
         fs::create_dir_all(folder)?;
+        let lock = File::create(folder.join(LOCK))?;
+        lock.try_lock().map_err(|_| io::Error::other(format!("another migration uses the spool folder {}", folder.display())))?;
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "lot") {
+            let is_lot = |name: &str| name.starts_with(LOT.0) && name.ends_with(LOT.1);
+            if path.file_name().and_then(|name| name.to_str()).is_some_and(is_lot) {
                 fs::remove_file(path)?;
             }
         }
-        Ok(())
+        Ok(Some(lock))
     }
 
     /// Begins a lot of about `bytes` bytes.
@@ -45,7 +54,7 @@ impl SpoolVolume {
         match self {
             Self::Memory => Ok(SpoolWriter::Memory(Vec::with_capacity(usize::try_from(bytes).map_err(io::Error::other)?))),
             Self::Folder(folder) => {
-                let path = folder.join(format!("{}.lot", lot.0));
+                let path = folder.join(format!("{}{}{}", LOT.0, lot.0, LOT.1));
                 // Other users must not read what is spooled.
                 let mut options = fs::OpenOptions::new();
                 std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -200,7 +209,7 @@ mod tests {
     fn both_kinds_give_back_what_was_spooled_and_leave_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         for volume in [SpoolVolume::Memory, SpoolVolume::Folder(folder.path().join("spool"))] {
-            volume.prepare().expect("prepared");
+            let _lock = volume.prepare().expect("prepared");
             let mut writer = volume.begin(LotId(3), 10).expect("begun");
             writer.write(b"first").expect("written");
             writer.write(b"half a sec").expect("written");
@@ -212,13 +221,15 @@ mod tests {
         }
         let volume = SpoolVolume::Folder(folder.path().join("spool"));
         let entries = || fs::read_dir(folder.path().join("spool")).expect("a folder").count();
-        assert_eq!(entries(), 0, "dropped lots are removed");
+        assert_eq!(entries(), 1, "dropped lots are removed, and the lock stays");
         // A killed run leaves its lots.
         std::mem::forget(volume.begin(LotId(4), 1).expect("begun"));
-        fs::write(folder.path().join("spool/mine.txt"), "not a lot").expect("written");
-        assert_eq!(entries(), 2);
-        volume.prepare().expect("prepared");
-        assert_eq!(entries(), 1, "only lots are removed");
+        fs::write(folder.path().join("spool/parking.lot"), "not a lot").expect("written");
+        assert_eq!(entries(), 3);
+        let lock = volume.prepare().expect("prepared");
+        assert_eq!(entries(), 2, "only lots are removed");
+        assert!(volume.prepare().is_err(), "one run at a time uses a folder");
+        drop(lock);
         assert!(free_bytes(folder.path()).expect("known") > 0);
     }
 }

@@ -14,7 +14,7 @@ use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::database::FileRow;
-use super::destination::{BackReader, Destination, LotWriter, Outgoing};
+use super::destination::{BackReader, Destination, LotWriter, Outgoing, Stored};
 use super::spool::{SpoolVolume, Spooled};
 use crate::layout::{Stage, StreamId};
 use crate::lot::LotId;
@@ -34,6 +34,8 @@ pub(super) struct Carried {
     pub(super) sha256: Option<Digest>,
     /// Where it begins in the spooled lot.
     pub(super) offset: u64,
+    /// How it got to the destination.
+    pub(super) stored: Option<Stored>,
 }
 
 /// Why a file did not pass a stage.
@@ -112,7 +114,7 @@ impl Worker {
     }
 
     /// Does something until the place can be reached, or the run stops.
-    fn reaching<T>(&mut self, mut act: impl FnMut(&mut Self) -> Result<T, Refusal>) -> Result<T, Failure> {
+    fn reaching<T>(&mut self, is_gone: impl Fn(&Self) -> bool, mut act: impl FnMut(&mut Self) -> Result<T, Refusal>) -> Result<T, Failure> {
         let mut wait = FIRST_WAIT;
         loop {
             let refusal = match act(self) {
@@ -123,6 +125,8 @@ impl Worker {
                 Cause::Throttled { retry_after } => retry_after.unwrap_or_default(),
                 Cause::Connection | Cause::TimedOut => Duration::ZERO,
                 Cause::Unsupported => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Final }),
+                // A folder that isn't there any more fails like its files.
+                _ if is_gone(self) => Duration::ZERO,
                 _ => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Again }),
             };
             (self.input, self.output, self.back) = (None, None, None);
@@ -136,6 +140,14 @@ impl Worker {
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+    }
+
+    fn source_is_gone(&self) -> bool {
+        self.source.connect().is_err()
+    }
+
+    fn destination_is_gone(&self) -> bool {
+        self.destination.back_reader().is_err()
     }
 
     fn read(&mut self, lot: LotId, files: Vec<Carried>, bytes: u64, volume: &SpoolVolume) -> Ended {
@@ -156,7 +168,7 @@ impl Worker {
             let outcome = loop {
                 let row = &file.row;
                 let moving = &mut ended.moving;
-                let read = self.reaching(|worker| {
+                let read = self.reaching(Self::source_is_gone, |worker| {
                     spooling = writer.cut(offset);
                     if spooling.is_err() {
                         return Err(Refusal::new(Cause::Abandoned, ""));
@@ -168,6 +180,7 @@ impl Worker {
                     let algorithms: Vec<Algorithm> =
                         [Algorithm::Sha256].into_iter().chain(row.expected.as_ref().map(Digest::algorithm)).collect();
                     let mut digester = Digester::new(&algorithms);
+                    let revision = connection.revision(&row.name)?;
                     let mut began: Option<Instant> = None;
                     let mut sink = |piece: &[u8]| {
                         began.get_or_insert_with(Instant::now);
@@ -181,6 +194,9 @@ impl Worker {
                     };
                     let read = connection.read(&row.name, &mut sink);
                     *moving += began.map_or(Duration::ZERO, |began| began.elapsed());
+                    if read.is_ok() && connection.revision(&row.name)? != revision {
+                        return Err(Refusal::new(Cause::Fault, "it changed while it was read"));
+                    }
                     match read {
                         Err(Refusal { cause: Cause::Abandoned, .. }) if spooling.is_ok() => {
                             Ok(Err(format!("more than {} bytes", row.bytes)))
@@ -242,7 +258,7 @@ impl Worker {
             // Files that could not be written for the place's sake are written again.
             let mut again = Vec::new();
             let moving = &mut ended.moving;
-            let written = self.reaching(|worker| {
+            let written = self.reaching(Self::destination_is_gone, |worker| {
                 let output = match &mut worker.output {
                     Some(output) => output,
                     none => none.insert(worker.destination.writer()?),
@@ -266,9 +282,12 @@ impl Worker {
                     break;
                 }
                 Ok(results) => {
-                    for (file, result) in left.into_iter().zip(results) {
+                    for (mut file, result) in left.into_iter().zip(results) {
                         match result {
-                            Ok(()) => ended.passed.push(file),
+                            Ok(stored) => {
+                                file.stored = Some(stored);
+                                ended.passed.push(file);
+                            }
                             Err(refusal) if is_places(refusal.cause) => again.push(file),
                             Err(refusal) => {
                                 let kind = if refusal.cause == Cause::Unsupported { FailureKind::Final } else { FailureKind::Again };
@@ -291,7 +310,7 @@ impl Worker {
             let mut fresh = false;
             let outcome = loop {
                 let (row, moving) = (&file.row, &mut ended.moving);
-                let read = self.reaching(|worker| {
+                let read = self.reaching(Self::destination_is_gone, |worker| {
                     if fresh || worker.back.is_none() {
                         worker.back = Some(worker.destination.back_reader()?);
                     }

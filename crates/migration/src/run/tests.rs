@@ -155,7 +155,6 @@ struct Case {
     folder: tempfile::TempDir,
     source: Arc<Store>,
     destination: Arc<Store>,
-    has_others: bool,
     lot_files: usize,
     spool_bytes: u64,
     on_disk: bool,
@@ -167,7 +166,6 @@ impl Case {
             folder: tempfile::tempdir().expect("a folder"),
             source: Store::with(files),
             destination: Arc::default(),
-            has_others: false,
             lot_files: 8,
             spool_bytes: 100_000,
             on_disk: false,
@@ -205,7 +203,7 @@ impl Case {
             tries: 2,
             retry_after: Duration::from_secs(1),
             source: Arc::new(At(self.source.clone())),
-            destination: Arc::new(PlaceDestination::new(Arc::new(At(self.destination.clone())), self.has_others)),
+            destination: Arc::new(PlaceDestination::new(Arc::new(At(self.destination.clone())))),
         }
     }
 
@@ -276,7 +274,7 @@ fn what_contradicts_the_inventory_is_not_migrated() {
     let names: Vec<&String> = files.keys().collect();
     let expect = |name: &String, content: &[u8]| (name.clone(), digest(Algorithm::Md5, content));
     let digests = [expect(names[0], &files[names[0]]), expect(names[1], b"other"), expect(names[2], &files[names[2]])];
-    assert_eq!(case.database().add_digests(&digests, &|_| String::new()).expect("added"), 3);
+    assert_eq!(case.database().add_digests(&digests, &|_| String::new()).expect("added").known, 3);
     // A fault of a connection isn't taken for a fault of a file.
     case.source.fail(Op::Read, names[2], &[Fault::Flip]);
     case.source.files.lock().expect("locked").get_mut(names[3]).expect("a file").push(1);
@@ -297,7 +295,7 @@ fn what_contradicts_the_inventory_is_not_migrated() {
 #[test]
 fn what_the_destination_returns_is_what_was_read_or_is_written_again() {
     let files = some_files(20);
-    let case = Case { has_others: true, ..Case::new(&files) };
+    let case = Case::new(&files);
     let names: Vec<&String> = files.keys().collect();
     case.destination.fail(Op::Read, names[0], &[Fault::Flip]);
     case.destination.fail(Op::Write, names[1], &[Fault::Flip]);
@@ -330,7 +328,7 @@ fn a_place_that_is_away_costs_no_file_an_attempt() {
 #[test]
 fn files_that_the_migration_did_not_write_are_not_replaced() {
     let files = some_files(20);
-    let case = Case { has_others: true, ..Case::new(&files) };
+    let case = Case::new(&files);
     let names: Vec<&String> = files.keys().collect();
     case.destination.files.lock().expect("locked").insert(names[0].clone(), files[names[0]].clone());
     case.destination.files.lock().expect("locked").insert(names[1].clone(), b"mine".to_vec());
@@ -410,7 +408,7 @@ fn a_run_that_is_killed_at_any_step_loses_nothing_and_counts_nothing_twice() {
 #[test]
 fn a_scan_finds_what_the_destination_lost_and_a_run_migrates_it_again() {
     let files = some_files(50);
-    let case = Case { has_others: true, ..Case::new(&files) };
+    let case = Case::new(&files);
     case.all_arrived();
     let names: Vec<&String> = files.keys().collect();
     case.destination.files.lock().expect("locked").remove(names[1]);
@@ -418,7 +416,7 @@ fn a_scan_finds_what_the_destination_lost_and_a_run_migrates_it_again() {
     // One fault of a connection is none of the file.
     case.destination.fail(Op::Read, names[3], &[Fault::Flip]);
     case.destination.fail(Op::Read, names[4], &[Fault::Refuse(Cause::Connection), Fault::Refuse(Cause::Connection)]);
-    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())), true);
+    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())));
     let mut told = Vec::new();
     let mut tell = |row: &FileRow, finding: &Finding| {
         if *finding != Finding::Good {
@@ -441,17 +439,26 @@ fn only_what_is_still_as_it_was_migrated_is_released() {
     case.all_arrived();
     let names: Vec<&String> = files.keys().collect();
     let source = At(case.source.clone());
+    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())));
     let mut database = case.database();
     let migrated = |database: &Database| database.totals().expect("totals").of(State::Migrated).0;
     // The hold time isn't over.
-    again::release(&mut database, &source, 3, 1_000, &mut |_, _| true).expect("released");
+    again::release(&mut database, &source, &destination, 3, 1_000, &mut |_, _| true).expect("released");
     assert!(migrated(&database) == 50 && case.source.files() == files);
     case.source.files.lock().expect("locked").insert(names[1].clone(), b"newer".to_vec());
     case.source.files.lock().expect("locked").remove(names[2]);
-    let findings = again::release(&mut database, &source, 3, u64::MAX >> 1, &mut |_, _| true).expect("released");
+    let findings = again::release(&mut database, &source, &destination, 3, u64::MAX >> 1, &mut |_, _| true).expect("released");
     assert_eq!((findings.good.0, findings.gone, findings.wrong, findings.unknown), (48, 1, 1, 0));
     assert_eq!(case.source.files().into_keys().collect::<Vec<_>>(), [names[1].clone()], "what changed stays");
     assert_eq!((migrated(&database), database.totals().expect("totals").of(State::Released).0), (1, 49));
+    // A file that the destination has lost stays at the source.
+    let case = Case::new(&files);
+    case.all_arrived();
+    case.destination.files.lock().expect("locked").remove(names[7]);
+    let (source, kept) = (At(case.source.clone()), PlaceDestination::new(Arc::new(At(case.destination.clone()))));
+    let findings = again::release(&mut case.database(), &source, &kept, 3, u64::MAX >> 1, &mut |_, _| true).expect("released");
+    assert_eq!((findings.good.0, findings.wrong), (49, 1));
+    assert_eq!(case.source.files().into_keys().collect::<Vec<_>>(), [names[7].clone()]);
     // What was released is still part of the certificate, and is scanned.
     let list = case.folder.path().join("list");
     let certificate = certificate::write_list(&database, &list).expect("written");
@@ -460,7 +467,6 @@ fn only_what_is_still_as_it_was_migrated_is_released() {
     assert_eq!(digest(Algorithm::Sha256, text.as_bytes()), certificate.list_sha256);
     let expected: String = files.iter().map(|(name, content)| format!("{}  {name}\n", digest(Algorithm::Sha256, content).hex())).collect();
     assert_eq!(text, expected);
-    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())), true);
     assert_eq!(again::scan(&mut database, &destination, 2, 1, &mut |_, _| true).expect("scanned").good.0, 50);
 }
 
@@ -484,4 +490,42 @@ fn a_journal_replays_to_the_same_commands() {
     let text = String::from_utf8(written).expect("text");
     let changed = text.replacen("\"Read\":{\"stream\":0", "\"Read\":{\"stream\":1", 1);
     assert!(matches!(journal::replay(changed.as_bytes()), Err(ReplayError::Differs { .. })) && changed != text);
+}
+
+#[test]
+fn an_absent_destination_is_not_taken_for_lost_files() {
+    let files = some_files(30);
+    let case = Case::new(&files);
+    case.all_arrived();
+    let kept = std::mem::take(&mut *case.destination.files.lock().expect("locked"));
+    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())));
+    let findings = again::scan(&mut case.database(), &destination, 2, 1, &mut |_, _| true).expect("scanned");
+    assert!(findings.is_absent && case.database().totals().expect("totals").of(State::Migrated).0 == 30);
+    case.add(&[InventoryRow { name: "new".into(), bytes: 3 }]);
+    let error = case.run(&mut Notes::default()).expect_err("it is absent");
+    assert!(matches!(error, RunError::DestinationAbsent(20)) && case.destination.files().is_empty(), "{error}");
+    *case.destination.files.lock().expect("locked") = kept;
+    case.source.files.lock().expect("locked").insert("new".into(), b"new".to_vec());
+    case.all_arrived();
+    // A released file that the destination loses is recorded as lost.
+    let source = At(case.source.clone());
+    again::release(&mut case.database(), &source, &destination, 2, u64::MAX >> 1, &mut |_, _| true).expect("released");
+    case.destination.files.lock().expect("locked").remove("new");
+    again::scan(&mut case.database(), &destination, 2, 1, &mut |_, _| true).expect("scanned");
+    let failed = case.database().in_state(State::Failed, 0, 9).expect("rows");
+    assert!(
+        failed.len() == 1 && failed[0].reason.as_deref().is_some_and(|reason| reason.starts_with("released from the source")),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn many_wrong_files_do_not_stop_the_others() {
+    let files = some_files(900);
+    let case = Case { lot_files: 300, ..Case::new(&files) };
+    let digests: Vec<(String, Digest)> = files.keys().step_by(2).map(|name| (name.clone(), digest(Algorithm::Md5, b"other"))).collect();
+    case.database().add_digests(&digests, &|_| String::new()).expect("added");
+    case.run(&mut Notes::default()).expect("it runs");
+    let totals = case.database().totals().expect("totals");
+    assert_eq!((totals.of(State::Migrated).0, totals.of(State::Failed).0), (450, 450));
 }
