@@ -82,10 +82,8 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     }
     if findings.wrong + findings.unknown > 0 {
         let stayed = findings.wrong + findings.unknown;
-        session.warn(&format!(
-            "{}: one of the places doesn't have them as they were migrated, or can't be read.",
-            text::phrase(stayed, "file stays", "files stay")
-        ));
+        let stays = text::phrase(stayed, "file stays", "files stay");
+        session.warn(&format!("{stays}: a place has other content than was migrated, or can't be read."));
     }
     let nothing_there = findings.gone > 0 && findings.good.0 == 0;
     Ok(Outcome::troubled_if(is_stopped || nothing_there || findings.wrong + findings.unknown > 0))
@@ -110,7 +108,9 @@ fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Resu
         migration.settings.source.place
     ));
     if held > 0 {
-        session.say(&format!("{} still held: rules.hold in migration.toml is the time.", text::phrase(held, "file is", "files are")));
+        let days = migration.settings.hold.as_secs_f64() / 86_400.0;
+        let held = text::phrase(held, "file is", "files are");
+        session.say(&format!("{held} held: rules.hold keeps a file for {days:.1} days after it was migrated."));
     }
     Ok(Outcome::Good)
 }

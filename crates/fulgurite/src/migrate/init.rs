@@ -56,7 +56,7 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     let (to, to_options) = place(&asked.to, &asked.to_options).context("--to")?;
     check_apart(asked, &from, &to, from_options == to_options)?;
     let (source, destination) = (places::open(&from, &from_options)?, places::open(&to, &to_options)?);
-    for (what, place, advice) in [("source", &source, ""), ("destination", &destination, ". Make the folder first if it is new")] {
+    for (what, place, advice) in [("source", &source, ""), ("destination", &destination, " Or make the folder, if it is new.")] {
         place.connect().map_err(|refusal| anyhow!("can't use the {what}, {}: {refusal}{advice}", place.describe()))?;
     }
     // Archives are compared by their folders.

@@ -54,6 +54,9 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
         let files = migration.database.retry_failed()?;
         session.say(&format!("{} to be tried again.", text::phrase(files, "failed file is", "failed files are")));
     }
+    if migration.is_paused() {
+        session.warn("The migration is paused, and the run waits: `fulgurite migrate resume` lets it go on.");
+    }
     let before = migration.database.totals()?;
     if before.of(State::Waiting).0 + before.of(State::Written).0 > 0 {
         // They would say less than is true once more files have arrived.
@@ -116,13 +119,17 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, time: 
             "totals": totals_json(&totals), "certificate": certificate,
         })
     });
-    session.say(&format!(
-        "Migrated {}, {} in {:.1} s ({}); each was read back.",
-        text::count(files_now, "file"),
-        text::bytes(bytes_now),
-        time.as_secs_f64(),
-        text::rate(bytes_now, time)
-    ));
+    let done = match files_now {
+        0 => "Nothing was migrated.".to_owned(),
+        _ => format!(
+            "Migrated {}, {} in {:.1} s ({}); each was read back.",
+            text::count(files_now, "file"),
+            text::bytes(bytes_now),
+            time.as_secs_f64(),
+            text::rate(bytes_now, time)
+        ),
+    };
+    session.say(&done);
     if left > 0 {
         session.warn(&format!("{} left: run it again.", text::phrase(left, "file is", "files are")));
     }
@@ -131,7 +138,8 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, time: 
     }
     if certificate.is_some() {
         let path = text::path(&migration.path("certificate.json"));
-        session.say(&format!("{path} and migrated.sha256 list what arrived."));
+        let (all, arrived) = (totals.all().0, files + totals.of(State::Released).0);
+        session.say(&format!("{path} certifies {arrived} of {}; migrated.sha256 lists them.", text::count(all, "file")));
     }
     Ok(Outcome::troubled_if(left > 0 || failed > 0))
 }
@@ -143,7 +151,7 @@ pub(super) fn certify(migration: &Migration, totals: Totals) -> Result<Value> {
     let place = |settings: &fulgurite_migration::run::settings::PlaceSettings| settings.place.clone();
     let value = json!({
         "program": format!("fulgurite {}", env!("CARGO_PKG_VERSION")),
-        "made_at": text::time(now_s().cast_signed()),
+        "made_at": format!("{} UTC", text::time(now_s().cast_signed())),
         "source": place(&migration.settings.source),
         "destination": place(&migration.settings.destination),
         "migrated": { "files": certificate.files, "bytes": certificate.bytes },
@@ -217,6 +225,10 @@ impl Watcher for Watching {
             self.migrated += done.bytes;
             self.pace.add(self.began.elapsed().as_secs_f64(), done.bytes);
             self.bar.set_position(self.migrated);
+        }
+        if self.last.is_none() && run.figures.streams.iter().all(|stream| stream.files == 0) {
+            // What an earlier run did is worth more than that nothing has moved yet.
+            return Ok(());
         }
         let has_ended = commands.contains(&Command::End);
         if !has_ended && self.last.is_some() && self.written.elapsed() < WRITTEN_EVERY {

@@ -48,7 +48,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
         (true, false) => seconds("left_s").map_or("A run is going on.".to_owned(), |left| {
             let interval = progress.as_ref().map(|progress| &progress["left_interval_s"]);
             let bounds = interval.and_then(|interval| interval[0].as_f64().zip(interval[1].as_f64()));
-            let bounds = bounds.map_or_else(String::new, |(low, high)| format!(" ({} to {})", time(low), time(high)));
+            let bounds = bounds.map_or_else(String::new, |(low, high)| format!(" (95 %: {} to {})", time(low), time(high)));
             format!("A run is going on; at this pace it ends in {}{bounds}.", time(left))
         }),
         (false, true) => "No run is going on; the migration is paused.".to_owned(),
@@ -103,7 +103,8 @@ pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
         json!({ "totals": totals_json(&totals), "failed": failed, "last_run": progress })
     });
     if let Some(progress) = &progress {
-        session.say(&format!("Last run, {}:\n{}", time(progress["elapsed_s"].as_f64().unwrap_or(0.0)), stages(progress)));
+        let which = if is_locked(&migration) { "The last run so far" } else { "Last run that moved files" };
+        session.say(&format!("{which}, {}:\n{}", time(progress["elapsed_s"].as_f64().unwrap_or(0.0)), stages(progress)));
     }
     let (count, bytes) = totals.of(State::Failed);
     if count == 0 {
@@ -151,12 +152,13 @@ fn stages(progress: &Value) -> String {
         let waits: Vec<String> =
             waits.iter().filter(|(_, share)| *share >= 0.01).map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
         lines += &format!(
-            "  {} {stage}{}: {files} files, {} MB/s each while moving, gap {:.1} ms, duty {:.2}, busy {:.0} %{}\n",
+            "  {} {stage}{}: {files} files, {} MB/s each while moving, gap {:.1} ms, duty {:.2} of {}, busy {:.0} %{}\n",
             of.len(),
             if of.len() == 1 { "" } else { "s" },
             (ratio(bytes, moving) / 1e6).round(),
             ratio(busy - moving, files).max(0.0) * 1e3,
             ratio(moving, elapsed),
+            of.len(),
             ratio(busy, whole) * 100.0,
             if waits.is_empty() { String::new() } else { format!("; waiting for {}", waits.join(", ")) },
         );
@@ -174,6 +176,7 @@ fn time(seconds: f64) -> String {
         s if s >= 172_800.0 => format!("{:.1} d", s / 86_400.0),
         s if s >= 7_200.0 => format!("{:.1} h", s / 3_600.0),
         s if s >= 120.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{s:.0} s"),
+        s if s >= 10.0 => format!("{s:.0} s"),
+        s => format!("{s:.1} s"),
     }
 }

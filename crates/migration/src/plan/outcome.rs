@@ -89,7 +89,7 @@ impl Outcome {
         let mut text = format!(
             "{} in {} files take {}: {}, {:.1} s/GB, {:.1} months/PB.\n",
             size(bytes as f64),
-            files,
+            grouped(files),
             time(self.elapsed().seconds()),
             rate(self.rate()),
             self.seconds_per_gb(),
@@ -104,7 +104,11 @@ impl Outcome {
         for stage in Stage::ALL {
             let (busy, waits) = self.shares(stage);
             if busy > 0.0 {
-                let waits: Vec<String> = waits.iter().map(|(wait, share)| format!("{} {}", waits_for(*wait), percent(*share))).collect();
+                let waits: Vec<String> = waits
+                    .iter()
+                    .filter(|(_, share)| *share >= 0.005)
+                    .map(|(wait, share)| format!("{} {}", waits_for(*wait), percent(*share)))
+                    .collect();
                 let name = stage.name();
                 text += &format!("{}{}s: busy {}", name[..1].to_uppercase(), &name[1..], percent(busy));
                 text += &if waits.is_empty() { ".\n".to_owned() } else { format!("; waiting {}.\n", waits.join(", ")) };
@@ -115,7 +119,13 @@ impl Outcome {
             let longest = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1));
             text += &match longest {
                 Some((wait, share)) if busy < ALWAYS_BUSY => {
-                    format!("The {}s are busiest, and wait {} {}.\n", stage.name(), percent(*share), waits_for(*wait))
+                    format!(
+                        "The {}s are busiest: {} of the time. They wait {} {} of it.\n",
+                        stage.name(),
+                        percent(busy),
+                        waits_for(*wait),
+                        percent(*share)
+                    )
                 }
                 _ => format!("The {}s limit the rate.\n", stage.name()),
             };
@@ -214,7 +224,16 @@ fn rate(bytes_s: f64) -> String {
 fn size(bytes: f64) -> String {
     const UNITS: [(&str, f64); 6] = [("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let unit = UNITS.into_iter().find(|(_, unit)| bytes >= *unit);
-    unit.map_or_else(|| format!("{bytes:.0} B"), |(name, unit)| format!("{:.3} {name}", bytes / unit).replace(".000", ""))
+    let Some((name, unit)) = unit else { return format!("{bytes:.0} B") };
+    let value = bytes / unit;
+    let digits = if value >= 99.95 { 0 } else { 1 };
+    format!("{value:.digits$} {name}").replace(".0 ", " ")
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).expect("digits")).collect();
+    groups.join(",")
 }
 
 fn time(seconds: f64) -> String {

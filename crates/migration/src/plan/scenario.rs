@@ -303,10 +303,10 @@ fn stations(reader: &mut Reader) -> StationPlan {
     StationPlan {
         count: section.setting("count", count(1..=1_000), "8", "Number of stations."),
         instances: section.setting("instances", count(1..=16), "1", "Instances of the migration program on each station."),
-        inputs: section.setting("inputs", count(1..=64), "2", "Input streams of an instance."),
-        outputs: section.setting("outputs", count(1..=64), "2", "Output streams of an instance."),
+        inputs: section.setting("inputs", count(1..=64), "1", "Input streams of an instance."),
+        outputs: section.setting("outputs", count(1..=64), "1", "Output streams of an instance."),
         scans: section.setting("scans", count(0..=64), "0", "Scan streams of an instance. With 0, scanning is not part of the plan."),
-        spools: section.setting("spools", count(1..=64), "4", "Spool volumes of a station."),
+        spools: section.setting("spools", count(1..=64), "2", "Spool volumes of a station."),
         spool_bytes: section.setting("spool", bytes("1 B"..="1 PB"), "200 GB", "Bytes of a spool volume."),
         is_exclusive: section.setting(
             "spool_exclusive",
@@ -335,7 +335,7 @@ fn check(scenario: &Scenario, reader: &mut Reader) {
         reader.section("stations", "").reject("fed", "a station that gets work");
     }
     if of.fed.len() > 1 && of.fed.len() != usize::from(of.count) {
-        let expected = format!("one value, or {} as many as stations", of.count);
+        let expected = format!("one value, or {}: one for each station", of.count);
         reader.section("stations", "").reject("fed", expected);
     }
     if u32::from(of.count) * u32::from(of.instances) * u32::from(of.inputs + of.outputs + of.scans) > 10_000 {

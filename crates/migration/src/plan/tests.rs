@@ -189,5 +189,5 @@ fn a_complete_scenario_reads_back_as_the_same() {
 fn a_statement_says_what_limits_the_rate() {
     assert!(simulate(&simple(&[])).statement().ends_with("The inputs limit the rate.\n"));
     let fed = simulate(&simple(&["stations.fed=[\"30 %\"]", "files.total=\"1 TB\""])).statement();
-    assert!(fed.contains("The inputs are busiest, and wait 6") && fed.ends_with("% for files.\n"), "{fed}");
+    assert!(fed.contains("The inputs are busiest: 3") && fed.contains("They wait for files 6") && fed.ends_with("% of it.\n"), "{fed}");
 }

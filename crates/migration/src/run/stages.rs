@@ -124,10 +124,10 @@ impl Worker {
             let asked = match refusal.cause {
                 Cause::Throttled { retry_after } => retry_after.unwrap_or_default(),
                 Cause::Connection | Cause::TimedOut => Duration::ZERO,
-                Cause::Unsupported => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Final }),
+                Cause::Unsupported => return Err(Failure { reason: reason(&refusal), kind: FailureKind::Final }),
                 // A folder that isn't there any more fails like its files.
                 _ if is_gone(self) => Duration::ZERO,
-                _ => return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Again }),
+                _ => return Err(Failure { reason: reason(&refusal), kind: FailureKind::Again }),
             };
             (self.input, self.output, self.back) = (None, None, None);
             let _ = self.told.send(Told::Unreachable(self.stream, refusal.to_string()));
@@ -291,7 +291,7 @@ impl Worker {
                             Err(refusal) if is_places(refusal.cause) => again.push(file),
                             Err(refusal) => {
                                 let kind = if refusal.cause == Cause::Unsupported { FailureKind::Final } else { FailureKind::Again };
-                                ended.failed.push((file.row, Failure { reason: refusal.to_string(), kind }));
+                                ended.failed.push((file.row, Failure { reason: reason(&refusal), kind }));
                             }
                         }
                     }
@@ -347,6 +347,15 @@ impl Worker {
 fn outgoing<'a>(file: &'a Carried, spooled: &'a Spooled) -> Outgoing<'a> {
     let sha256 = file.sha256.as_ref().expect("a file that was read has its digest");
     Outgoing { location: &file.row.name, bytes: file.row.bytes, sha256, was_written: file.row.was_written, spooled, offset: file.offset }
+}
+
+/// Why a place refused a file, without what its name says already.
+fn reason(refusal: &Refusal) -> String {
+    match refusal.cause {
+        Cause::Missing => "the file does not exist any more".to_owned(),
+        Cause::Unsupported if !refusal.detail.is_empty() => refusal.detail.clone(),
+        _ => refusal.to_string(),
+    }
 }
 
 /// True if a refusal concerns the whole place, and not one file.
