@@ -23,26 +23,6 @@ pub struct StreamFigures {
     pub bytes: u64,
 }
 
-impl StreamFigures {
-    /// Bytes per second while bytes moved; 0 if none did.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        ratio(self.bytes as f64, self.moving.seconds())
-    }
-
-    /// Seconds from the end of one file to the beginning of the next, while it handled lots.
-    #[must_use]
-    pub fn gap_s(&self) -> f64 {
-        ratio(self.busy.since(self.moving).seconds(), self.files as f64)
-    }
-
-    /// What it waited for longest, and how long.
-    #[must_use]
-    pub fn longest_wait(&self) -> Option<(Wait, Micros)> {
-        Wait::ALL.into_iter().zip(self.waits).filter(|(_, time)| *time > Micros::ZERO).max_by_key(|&(_, time)| time)
-    }
-}
-
 /// How full a spool volume was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpoolFigures {
@@ -57,6 +37,8 @@ pub struct SpoolFigures {
 pub struct Figures {
     began: Option<Micros>,
     now: Micros,
+    /// When a stage last ended.
+    last_end: Micros,
     activities: Vec<Activity>,
     spooled: Vec<u64>,
     /// The streams, in the order of their identifiers.
@@ -80,6 +62,7 @@ impl Figures {
         Self {
             began: None,
             now: Micros::ZERO,
+            last_end: Micros::ZERO,
             activities: pipeline.streams().map(|(_, activity)| activity).collect(),
             spooled: pipeline.spooled_bytes().collect(),
             streams: pipeline.streams().map(stream).collect(),
@@ -87,7 +70,7 @@ impl Figures {
         }
     }
 
-    /// Takes note of an event that the pipeline has just handled.
+    /// Updates the figures after the pipeline has handled an event.
     pub fn observe(&mut self, now: Micros, event: &Event, pipeline: &Pipeline) {
         if self.began.is_none() {
             (self.began, self.now) = (Some(now), now);
@@ -109,6 +92,7 @@ impl Figures {
         | Event::Written(Done { stream, files, bytes, moving, .. })
         | Event::Scanned(Done { stream, files, bytes, moving, .. }) = *event
         {
+            self.last_end = now;
             let figures = &mut self.streams[usize::from(stream.0)];
             figures.files += u64::from(files);
             figures.bytes += bytes;
@@ -124,6 +108,12 @@ impl Figures {
     #[must_use]
     pub fn elapsed(&self) -> Micros {
         self.began.map_or(Micros::ZERO, |began| self.now.since(began))
+    }
+
+    /// Time from the beginning to the last end of a stage: afterwards nothing moved.
+    #[must_use]
+    pub fn worked(&self) -> Micros {
+        self.began.map_or(Micros::ZERO, |began| self.last_end.since(began))
     }
 
     /// The share of the time in which a stream moved bytes: its duty factor.
@@ -143,17 +133,6 @@ impl Figures {
     pub fn passed(&self, stage: Stage) -> (u64, u64) {
         let of_stage = self.streams.iter().filter(|stream| stream.place.stage == stage);
         of_stage.fold((0, 0), |(files, bytes), stream| (files + stream.files, bytes + stream.bytes))
-    }
-
-    /// What limited a station: the stage that waited least for others. `None` if it did nothing.
-    #[must_use]
-    pub fn limiting_stage(&self, station: u16) -> Option<Stage> {
-        let busy_share = |stage: Stage| {
-            let streams: Vec<_> = self.streams.iter().filter(|of| of.place.station == station && of.place.stage == stage).collect();
-            let busy: f64 = streams.iter().map(|stream| stream.busy.seconds()).sum();
-            (ratio(busy, streams.len() as f64), stage)
-        };
-        Stage::ALL.into_iter().map(busy_share).filter(|(busy, _)| *busy > 0.0).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, stage)| stage)
     }
 }
 

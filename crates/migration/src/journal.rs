@@ -86,7 +86,7 @@ pub enum ReplayError {
     /// It can't be read.
     #[error("can't read the journal")]
     Read(#[from] io::Error),
-    /// A line is no line of a journal.
+    /// A line is malformed.
     #[error("line {line} of the journal is malformed")]
     Malformed {
         /// Its number.

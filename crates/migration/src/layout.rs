@@ -72,13 +72,16 @@ pub struct Rules {
     /// Bytes that may be read in a second, by hour of the day, UTC. `None` is unlimited; with 0,
     /// nothing is read in that hour.
     pub limits: [Option<u64>; 24],
+    /// Lots of a station in its spool volumes, at most. Small files take little room there, but
+    /// memory for what is known of them.
+    pub spooled_max: u16,
     /// Lots of a station that are written and not scanned, at most. Outputs wait for scans then.
     pub unscanned_max: u16,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { families_together: true, limits: [None; 24], unscanned_max: 16 }
+        Self { families_together: true, limits: [None; 24], spooled_max: 256, unscanned_max: 16 }
     }
 }
 

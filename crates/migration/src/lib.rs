@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A [`Lot`] is a number of files of one family that move together. The [`Pipeline`] decides which
-//! stream handles which lot, and when. It knows no clock, no store and no chance: it is handed an
+//! stream handles which lot, and when. It uses no clock, storage or randomness: it is handed an
 //! [`Event`] with the instant, and returns [`Command`]s.
 //!
 //! | module | contents |

@@ -89,7 +89,7 @@ impl Wait {
     }
 }
 
-/// What a stream is about.
+/// A stream's current work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Nothing,
@@ -291,7 +291,7 @@ impl Pipeline {
         assert!(done.files <= on_its_way.lot.files && done.bytes <= on_its_way.lot.bytes, "a lot doesn't grow");
         if done.files < on_its_way.lot.files {
             // The inventory has files again.
-            self.streams.iter_mut().for_each(|stream| stream.asks_at = stream.asks_at.or(Some(Micros::ZERO)));
+            self.streams.iter_mut().for_each(|stream| stream.asks_at = Some(Micros::ZERO));
         }
         (on_its_way.lot.files, on_its_way.lot.bytes) = (done.files, done.bytes);
         on_its_way.position

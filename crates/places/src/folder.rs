@@ -250,9 +250,7 @@ impl FolderConnection {
                 if replaces {
                     rustix::fs::renameat(&folder, &part, &folder, name)?;
                 } else {
-                    // Unlike a rename, a link never replaces what has the name.
-                    rustix::fs::linkat(&folder, &part, &folder, name, AtFlags::empty())?;
-                    rustix::fs::unlinkat(&folder, &part, AtFlags::empty())?;
+                    rename_new(&folder, &part, name)?;
                 }
                 rustix::fs::fsync(&folder)
             };
@@ -265,6 +263,29 @@ impl FolderConnection {
             let _ = rustix::fs::unlinkat(&folder, &part, AtFlags::empty());
         }
         published
+    }
+}
+
+/// Renames a file, unless something has the new name.
+fn rename_new(folder: &OwnedFd, part: &str, name: &str) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    match rustix::fs::renameat_with(folder, part, folder, name, rustix::fs::RenameFlags::NOREPLACE) {
+        // Not every file system can do that.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        renamed => return renamed,
+    }
+    // Unlike a rename, a link never replaces what has the name.
+    match rustix::fs::linkat(folder, part, folder, name, AtFlags::empty()) {
+        Ok(()) => rustix::fs::unlinkat(folder, part, AtFlags::empty()),
+        // Nor can every file system do that: here another program may still get between.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => rustix::fs::renameat(folder, part, folder, name),
+                Err(errno) => Err(errno),
+            }
+        }
+        Err(errno) => Err(errno),
     }
 }
 

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use fulgurite_migration::run::again::{self, Finding, Findings};
 use fulgurite_migration::run::database::{FileRow, State};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s};
+use crate::archive_place::ArchivePlace;
 use crate::{Outcome, Session, diagnostics, signals, text};
 
 #[derive(Debug, Args)]
@@ -32,6 +33,9 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
         !stop.load(Ordering::Relaxed)
     };
     let findings = again::scan(&mut migration.database, &destination, threads, now_s(), tell)?;
+    if findings.wrong > 0 && !findings.is_absent {
+        migration.remove_certificate()?;
+    }
     let is_stopped = stop.load(Ordering::Relaxed);
     let released = migration.database.totals()?.of(State::Released).0;
     session.answer(|| findings_json(&findings, is_stopped));
@@ -41,11 +45,12 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
         text::bytes(findings.good.1)
     ));
     if findings.wrong > 0 {
-        let again = if released > 0 { "Those that the source still has" } else { "They" };
-        session.warn(&format!(
-            "{} wrong or missing. {again} wait to be migrated again.",
-            text::phrase(findings.wrong, "file is", "files are")
-        ));
+        let next = match (findings.is_absent, released > 0) {
+            (true, _) => "No file is there any more, so these are not recorded: is the destination mounted?",
+            (false, true) => "Those that the source still has wait to be migrated again; `report` names the others.",
+            (false, false) => "They wait to be migrated again.",
+        };
+        session.warn(&format!("{} wrong or missing. {next}", text::phrase(findings.wrong, "file is", "files are")));
     }
     if findings.unknown > 0 {
         session.warn(&format!("{} not be read.", text::phrase(findings.unknown, "file could", "files could")));
@@ -59,6 +64,9 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
 pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     let mut migration = Migration::change(&asked.folder)?;
     let until = now_s().saturating_sub(migration.settings.hold.as_secs());
+    if ArchivePlace::of(&migration.settings.source.place).is_some() {
+        bail!("the source is an archive, whose files are not removed one by one: remove its stores once you no longer need it");
+    }
     if !asked.yes {
         return say_forgettable(session, &migration, until);
     }

@@ -15,7 +15,7 @@ use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
 use fulgurite_digest::Digest;
 use fulgurite_domain::{Attributes, Kind, ObjectName};
 use fulgurite_migration::run::destination::{BackReader, Destination, LotWriter, Outgoing, Stored, other_file};
-use fulgurite_places::{Cause, Refusal};
+use fulgurite_places::{Cause, Connection, Refusal};
 
 use crate::archive_place::{ArchiveConnection, ArchivePlace};
 use crate::put::storable_name;
@@ -96,6 +96,10 @@ struct ArchiveReader(ArchiveConnection);
 impl BackReader for ArchiveReader {
     fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
         self.0.sha256(location)
+    }
+
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        self.0.length(location)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
 use crate::{places, text};
 
-/// Whether the inventory is complete.
+/// The fact that a listing of the source has completed.
 const INVENTORY: &str = "inventory";
 
 /// A migration.
@@ -136,6 +136,17 @@ impl Migration {
         }
         self.database.set_fact(INVENTORY, "complete")?;
         Ok(counts)
+    }
+
+    /// Removes a certificate that is out of date.
+    pub(super) fn remove_certificate(&self) -> Result<()> {
+        for name in ["certificate.json", "migrated.sha256"] {
+            match fs::remove_file(self.path(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context(name),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {

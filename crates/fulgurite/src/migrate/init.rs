@@ -32,7 +32,7 @@ pub(crate) struct Init {
     /// The destination
     #[arg(long, value_name = "PLACE")]
     to: String,
-    /// An option of the source, such as endpoint=https://s3.example.org; repeat it for several
+    /// An option of the source, such as region=eu-1; repeat it for several
     #[arg(long = "from-option", value_name = "KEY=VALUE")]
     from_options: Vec<String>,
     /// An option of the destination; repeat it for several
@@ -81,8 +81,12 @@ fn section(name: &str, place: &str, options: &[(String, String)]) -> String {
 
 pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome> {
     let mut migration = Migration::change(&asked.folder)?;
+    let before = migration.database.totals()?;
     let (listed, added) = migration.take_inventory(&mut |_| {})?;
     let digests = asked.checksums.as_ref().map(|path| add_digests(&mut migration, path)).transpose()?;
+    if migration.database.totals()? != before {
+        migration.remove_certificate()?;
+    }
     let (missing, wrong) = digests.map_or((0, 0), |digests| (digests.missing, digests.wrong));
     session.answer(|| {
         serde_json::json!({

@@ -29,8 +29,8 @@ pub(crate) struct Plan {
     /// combinations
     #[arg(long = "vary", value_name = "NAME=VALUES", conflicts_with = "search")]
     vary: Vec<String>,
-    /// Search the cheapest numbers of stations and streams that end in time, as [search] and
-    /// [costs] of the scenario say
+    /// Search the cheapest numbers of stations and streams that end in time, as the scenario's
+    /// sections search and costs say
     #[arg(long)]
     search: bool,
     /// Write tables, a figure and the complete scenario to this folder

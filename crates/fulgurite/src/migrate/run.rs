@@ -59,13 +59,7 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     }
     let before = migration.database.totals()?;
     if before.of(State::Waiting).0 + before.of(State::Written).0 > 0 {
-        // They would say less than is true once more files have arrived.
-        for name in ["certificate.json", "migrated.sha256"] {
-            match std::fs::remove_file(migration.path(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context(name),
-                _ => {}
-            }
-        }
+        migration.remove_certificate()?;
     }
     let source = migration.source()?;
     let archive = migration.archive()?.map(Arc::new);
@@ -227,7 +221,7 @@ impl Watcher for Watching {
             self.bar.set_position(self.migrated);
         }
         if self.last.is_none() && run.figures.streams.iter().all(|stream| stream.files == 0) {
-            // What an earlier run did is worth more than that nothing has moved yet.
+            // Keep the earlier run's figures until a file has moved.
             return Ok(());
         }
         let has_ended = commands.contains(&Command::End);

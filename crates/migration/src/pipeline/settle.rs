@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use fulgurite_domain::Micros;
 
-use super::{Doing, Mode, Pipeline, Position, SpoolState, Wait};
+use super::{Doing, Mode, OnItsWay, Pipeline, Position, SpoolState, Wait};
 use crate::event::Command;
 use crate::layout::{Rules, SpoolId, Stage, StreamId};
 use crate::lot::{FamilyId, LotId};
@@ -127,6 +127,12 @@ impl Pipeline {
     /// else the emptiest that the stream may use. Lots then alternate between exclusive volumes, so
     /// that one is written while another is read.
     fn room_for(&self, bytes: u64, station: u16) -> Result<SpoolId, Wait> {
+        let is_spooled = |of: &&OnItsWay| {
+            of.station == station && matches!(of.position, Position::Reading(_) | Position::Spooled(_) | Position::Writing(_))
+        };
+        if self.lots.values().filter(is_spooled).count() >= usize::from(self.rules.spooled_max) {
+            return Err(Wait::Room);
+        }
         let volumes = (0..).map(SpoolId).zip(&self.spools);
         let with_room = volumes.filter(|(_, volume)| volume.station == station && volume.spool.bytes - volume.used >= bytes);
         let mut with_room = with_room.peekable();

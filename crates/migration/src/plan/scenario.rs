@@ -222,6 +222,7 @@ fn settings(reader: &mut Reader) -> Scenario {
             "true",
             "At a station, only one output stream writes files of a family at a time, so that they stay together.",
         ),
+        spooled_max: section.setting("spooled", count(1..=10_000), "256", "Lots in the spool volumes of a station, at most."),
         unscanned_max: section.setting(
             "unscanned",
             count(1..=10_000),

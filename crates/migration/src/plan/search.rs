@@ -57,6 +57,8 @@ pub fn search(scenario: &Scenario) -> Found {
         }
         let is_better = found.cheapest.as_ref().is_none_or(|(cheapest, _)| projected_s < cheapest.projected_s);
         if projected_s <= within_s && is_better {
+            let mut candidate = candidate;
+            candidate.scenario.text = text_of(&candidate.scenario);
             let outcome = simulate(&candidate.scenario);
             if outcome.elapsed() <= candidate.scenario.reach.within {
                 found.cheapest = Some((candidate, outcome));
@@ -88,6 +90,24 @@ fn configurations(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
             })
         })
     })
+}
+
+/// The scenario's settings as TOML, with its numbers instead of those that were read.
+fn text_of(scenario: &Scenario) -> String {
+    let of = &scenario.stations;
+    let fed: Vec<String> = of.fed.iter().map(|share| format!("\"{} %\"", share * 100.0)).collect();
+    let numbers = [("count", of.count), ("instances", of.instances), ("inputs", of.inputs), ("outputs", of.outputs), ("scans", of.scans)];
+    let mut settings: Vec<(&str, String)> = numbers.map(|(name, number)| (name, number.to_string())).into();
+    settings.push(("fed", format!("[{}]", fed.join(", "))));
+    let mut is_stations = false;
+    let line = |line: &str| {
+        if line.starts_with('[') {
+            is_stations = line == "[stations]";
+        }
+        let found = line.split_once(" = ").and_then(|(name, _)| settings.iter().find(|setting| setting.0 == name));
+        found.filter(|_| is_stations).map_or_else(|| format!("{line}\n"), |(name, value)| format!("{name} = {value}\n"))
+    };
+    scenario.text.lines().map(line).collect()
 }
 
 /// Seconds that the migration takes at least: each stage at the full rate of its streams, or of the

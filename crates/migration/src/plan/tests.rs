@@ -143,6 +143,9 @@ fn a_search_finds_the_cheapest_that_ends_in_time() {
     // 1,200 s for 100 GB are 83 MB/s: two inputs of 50 MB/s and two outputs of 60 MB/s.
     assert_eq!((of.count, of.inputs, of.outputs), (1, 2, 2));
     assert!(outcome.elapsed().seconds() <= 1_200.0 && candidate.cost == 4.0 + 2.0 + 6.0);
+    // What was found can be planned again.
+    let again = Scenario::parse("test", &candidate.scenario.text, &[]).expect("a scenario");
+    assert_eq!((again.stations, again.files), (candidate.scenario.stations.clone(), candidate.scenario.files));
     let none = search(&scenario(&text.replace("20 min", "1 min")));
     assert!(none.cheapest.is_none() && none.fastest.is_none() && none.tried == 0);
 }

@@ -36,7 +36,7 @@ pub struct Findings {
     pub wrong: u64,
     /// Files of which the place could not say.
     pub unknown: u64,
-    /// True if no file was there at all, so that nothing was recorded.
+    /// True if no file was there any more, so that nothing was recorded of the last ones.
     pub is_absent: bool,
 }
 
@@ -55,8 +55,9 @@ impl Findings {
 pub type Tell<'a> = &'a mut dyn FnMut(&FileRow, &Finding) -> bool;
 
 /// Reads all migrated files back from the destination and compares them. A file that is wrong waits
-/// to be migrated again; one that was released from the source is recorded as failed. If no file is
-/// there at all, nothing is recorded: the destination is absent, such as a disk that isn't mounted.
+/// to be migrated again; one that was released from the source is recorded as failed, until a later
+/// scan finds it good. If no file is there any more, nothing is recorded: the destination is
+/// absent, such as a disk that isn't mounted.
 ///
 /// # Errors
 /// [`DatabaseError`]. What was found before is recorded.
@@ -68,30 +69,42 @@ pub fn scan(
     tell: Tell<'_>,
 ) -> Result<Findings, DatabaseError> {
     let mut findings = Findings::default();
-    for state in [State::Migrated, State::Released] {
+    // A file that was there: it says whether the destination still is.
+    let mut witness: Option<FileRow> = None;
+    let connect = || destination.back_reader();
+    let check = |reader: &mut Box<dyn BackReader>, row: &FileRow| checked(reader.sha256(&row.name), row);
+    for state in [State::Migrated, State::Released, State::Failed] {
         let mut after = 0;
         loop {
-            let rows = database.in_state(state, after, PAGE)?;
+            let mut rows = database.in_state(state, after, PAGE)?;
             let Some(last) = rows.last() else { break };
             after = last.id;
-            let check = |reader: &mut Box<dyn BackReader>, row: &FileRow| checked(reader.sha256(&row.name), row);
-            let found = each(&rows, threads, &|| destination.back_reader(), &check, true);
+            // Failed files that were released may be back.
+            rows.retain(|row| state != State::Failed || row.was_released);
+            let found = each(&rows, threads, &connect, &check, true);
+            if let Some((row, _)) = rows.iter().zip(&found).find(|(_, finding)| **finding == Finding::Good) {
+                witness = Some(row.clone());
+            }
+            let is_wrong = |finding: &Finding| matches!(finding, Finding::Wrong(_));
+            let is_present =
+                || witness.as_ref().is_some_and(|row| each(std::slice::from_ref(row), 1, &connect, &check, true) == [Finding::Good]);
+            let is_absent = found.iter().any(is_wrong) && !is_present();
             let (mut changes, mut goes_on) = (Vec::new(), true);
             for (row, finding) in rows.iter().zip(&found) {
                 findings.add(row, finding);
                 goes_on &= tell(row, finding);
-                if let Finding::Wrong(reason) = finding {
-                    let reason = reason.clone();
-                    changes.push((
-                        row.id,
-                        match state {
-                            State::Released => Change::Failed { reason: format!("released from the source, and then {reason}") },
-                            _ => Change::Retry { at: now_s, reason },
-                        },
-                    ));
+                match (finding, state) {
+                    (Finding::Good, State::Failed) => changes.push((row.id, Change::Released)),
+                    (Finding::Wrong(reason), State::Released) => {
+                        changes.push((row.id, Change::Failed { reason: format!("released from the source, and then {reason}") }));
+                    }
+                    (Finding::Wrong(reason), State::Migrated) => {
+                        changes.push((row.id, Change::Retry { at: now_s, reason: reason.clone() }))
+                    }
+                    _ => {}
                 }
             }
-            if findings.good.0 == 0 && findings.wrong > 0 {
+            if is_absent {
                 findings.is_absent = true;
                 return Ok(findings);
             }
@@ -125,7 +138,7 @@ pub fn release(
         let rows = database.migrated_until(until, after, PAGE)?;
         let Some(last) = rows.last() else { return Ok(findings) };
         after = last.id;
-        // The same connections to the end: a fresh one would accept an empty mount point.
+        // No fresh connections within a page: one would accept an empty mount point.
         let found = each(&rows, threads, &connect, &|both: &mut Box<Both>, row| both.release(row), false);
         let is_present = found.contains(&Finding::Good);
         let (mut changes, mut goes_on) = (Vec::new(), true);

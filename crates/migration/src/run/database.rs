@@ -73,6 +73,8 @@ pub struct FileRow {
     pub reason: Option<String>,
     /// True if the migration wrote it to the destination before, so that it may be replaced there.
     pub was_written: bool,
+    /// True if it was removed from the source.
+    pub was_released: bool,
 }
 
 /// A file of an inventory.
@@ -84,7 +86,7 @@ pub struct InventoryRow {
     pub bytes: u64,
 }
 
-/// What an inventory brought.
+/// Counts of files that an inventory added or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Added {
     /// Files that were not known.
@@ -95,7 +97,7 @@ pub struct Added {
     pub reappeared: u64,
 }
 
-/// What a list of digests brought.
+/// Counts of files that a list of digests has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AddedDigests {
     /// Files that the source has.
@@ -207,18 +209,22 @@ CREATE TABLE file (
     retry_at INTEGER,
     reason TEXT,
     -- Seconds since 1970.
-    migrated_at INTEGER
+    migrated_at INTEGER,
+    -- 1 once it was removed from the source: what the source has under its name is another file.
+    was_released INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX file_waiting ON file(family, id) WHERE state = 0 AND retry_at IS NULL;
 CREATE INDEX file_retry ON file(retry_at) WHERE state = 0 AND retry_at IS NOT NULL;
 CREATE INDEX file_written ON file(id) WHERE state = 1;
+CREATE INDEX file_migrated ON file(id) WHERE state = 2;
 CREATE INDEX file_failed ON file(id) WHERE state = 3;
+CREATE INDEX file_released ON file(id) WHERE state = 4;
 CREATE TABLE total (state INTEGER PRIMARY KEY, files INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
 INSERT INTO total VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0);
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 ";
 
-const COLUMNS: &str = "id, name, bytes, family, expected, sha256, attempts, reason, was_written";
+const COLUMNS: &str = "id, name, bytes, family, expected, sha256, attempts, reason, was_written, was_released";
 
 /// The database of a migration.
 #[derive(Debug)]
@@ -238,9 +244,12 @@ impl Database {
         // A commit survives a power failure.
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+        if version(&connection)? == VERSION {
+            return Ok(Self { connection });
+        }
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        match found {
+        match version(&transaction)? {
             0 => {
                 transaction.execute_batch(SCHEMA)?;
                 transaction.pragma_update(None, "user_version", VERSION)?;
@@ -280,9 +289,9 @@ impl Database {
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let (mut added, mut moved) = (Added::default(), [(0_i64, 0_i64); State::ALL.len()]);
         for row in rows {
-            let known: Option<(i64, i64, Option<String>)> = transaction
-                .prepare_cached("SELECT bytes, state, reason FROM file WHERE name = ?1")?
-                .query_row([&row.name], |known| Ok((known.get(0)?, known.get(1)?, known.get(2)?)))
+            let known: Option<(i64, i64, Option<String>, bool)> = transaction
+                .prepare_cached("SELECT bytes, state, reason, was_released FROM file WHERE name = ?1")?
+                .query_row([&row.name], |known| Ok((known.get(0)?, known.get(1)?, known.get(2)?, known.get(3)?)))
                 .optional()?;
             let waiting = &mut moved[State::Waiting as usize];
             match known {
@@ -294,8 +303,10 @@ impl Database {
                     added.new += 1;
                 }
                 // It is only at the destination, and what the source has now is another file.
-                Some((_, state, _)) if state == State::Released as i64 => added.reappeared += 1,
-                Some((bytes, state, reason)) if bytes.cast_unsigned() != row.bytes || reason.as_deref() == Some(NOT_AT_THE_SOURCE) => {
+                Some((.., true)) => added.reappeared += 1,
+                Some((bytes, state, reason, false))
+                    if bytes.cast_unsigned() != row.bytes || reason.as_deref() == Some(NOT_AT_THE_SOURCE) =>
+                {
                     let sql = "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE name = ?1";
                     transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed()])?;
                     *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
@@ -323,17 +334,13 @@ impl Database {
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let (mut added, mut moved) = (AddedDigests::default(), [(0_i64, 0_i64); State::ALL.len()]);
         for (name, digest) in rows {
-            let sql = "SELECT id, bytes, state, sha256, reason FROM file WHERE name = ?1";
+            let sql = "SELECT id, bytes, state, sha256, reason, expected FROM file WHERE name = ?1";
             let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
-                Ok((
-                    row.get::<_, i64>(0)?,
-                    row.get::<_, i64>(1)?,
-                    row.get::<_, i64>(2)?,
-                    row.get::<_, Option<Vec<u8>>>(3)?,
-                    row.get::<_, Option<String>>(4)?,
-                ))
+                let (id, bytes, state): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let (sha256, reason, expected): (Option<Vec<u8>>, Option<String>, Option<String>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+                Ok((id, bytes, state, sha256, reason, expected))
             });
-            let Some((id, bytes, state, sha256, reason)) = known.optional()? else {
+            let Some((id, bytes, state, sha256, reason, expected)) = known.optional()? else {
                 let family = family_id(&transaction, &family(name))?;
                 let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
                 transaction.prepare_cached(sql)?.execute(params![name, family, as_text(digest), NOT_AT_THE_SOURCE])?;
@@ -345,6 +352,9 @@ impl Database {
                 added.missing += 1;
             } else {
                 added.known += 1;
+            }
+            if expected.as_deref() == Some(&*as_text(digest)) {
+                continue;
             }
             transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![id, as_text(digest)])?;
             let is_stored = [State::Written, State::Migrated, State::Released].into_iter().any(|of| of as i64 == state);
@@ -380,10 +390,15 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn waiting(&self, after: (u32, FileId), limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND (family, id) > (?1, ?2) ORDER BY family, id LIMIT ?3"
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        // Two searches of the index: the rest of the family, and later families.
+        let of_family = format!(
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND family = ?1 AND id > ?2 ORDER BY family, id LIMIT ?3"
         );
-        self.rows(&sql, params![after.0, after.1, limit.cast_signed() as i64])
+        let mut rows = self.rows(&of_family, params![after.0, after.1, limit])?;
+        let later = format!("SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND family > ?1 ORDER BY family, id LIMIT ?2");
+        rows.extend(self.rows(&later, params![after.0, limit - rows.len() as i64])?);
+        Ok(rows)
     }
 
     /// Takes files that may be tried again at `now`, seconds since 1970.
@@ -473,7 +488,9 @@ impl Database {
                     State::Failed
                 }
                 Change::Released => {
-                    transaction.prepare_cached("UPDATE file SET state = 4, reason = NULL WHERE id = ?1")?.execute([id])?;
+                    transaction
+                        .prepare_cached("UPDATE file SET state = 4, was_released = 1, reason = NULL WHERE id = ?1")?
+                        .execute([id])?;
                     State::Released
                 }
             };
@@ -492,15 +509,16 @@ impl Database {
         Ok(())
     }
 
-    /// Lets all failed files be tried again. Returns their number.
+    /// Lets failed files be tried again, but for those that were released from the source. Returns
+    /// their number.
     ///
     /// # Errors
     /// [`DatabaseError`].
     pub fn retry_failed(&mut self) -> Result<u64, DatabaseError> {
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let (files, bytes): (i64, i64) =
-            transaction.query_row("SELECT files, bytes FROM total WHERE state = 3", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE state = 3", [])?;
+        let sql = "SELECT count(*), coalesce(sum(bytes), 0) FROM file WHERE state = 3 AND was_released = 0";
+        let (files, bytes): (i64, i64) = transaction.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE state = 3 AND was_released = 0", [])?;
         count(&transaction, State::Failed, -files, -bytes)?;
         count(&transaction, State::Waiting, files, bytes)?;
         transaction.commit()?;
@@ -562,6 +580,7 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
         attempts: row.get(6)?,
         reason: row.get(7)?,
         was_written: row.get(8)?,
+        was_released: row.get(9)?,
     })
 }
 

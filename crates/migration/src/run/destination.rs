@@ -30,6 +30,12 @@ pub trait BackReader {
     /// # Errors
     /// As [`Connection::read`].
     fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal>;
+
+    /// The length that the destination states.
+    ///
+    /// # Errors
+    /// As [`Connection::length`].
+    fn length(&mut self, location: &str) -> Result<u64, Refusal>;
 }
 
 /// A connection of an output stream.
@@ -100,6 +106,10 @@ struct PlaceReader(Box<dyn Connection>);
 impl BackReader for PlaceReader {
     fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
         read_sha256(&mut *self.0, location)
+    }
+
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        self.0.length(location)
     }
 }
 

@@ -24,8 +24,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,10 +35,10 @@ use fulgurite_domain::Micros;
 use fulgurite_places::{Cause, Place};
 
 use self::database::{Change, Database, DatabaseError, FileId, FileRow, State, Totals};
-use self::destination::{Destination, Stored};
+use self::destination::Destination;
 use self::offers::Offers;
 use self::spool::{SpoolVolume, Spooled};
-use self::stages::{Carried, Ended, FailureKind, Job, Told, Worker};
+use self::stages::{Carried, Ended, FailureKind, Job, Shared, Told, Worker};
 use crate::event::{Command, Done, Event};
 use crate::figures::Figures;
 use crate::layout::{Layout, SpoolId, Stage, StreamId};
@@ -136,11 +137,16 @@ pub enum RunError {
         /// The last reason.
         reason: String,
     },
+    /// A place can't be used at all.
+    #[error("can't use the {}: {reason}", if *stage == Stage::Input { "source" } else { "destination" })]
+    Unusable {
+        /// The stage that needs it.
+        stage: Stage,
+        /// Why.
+        reason: String,
+    },
     /// Files that were migrated are not at the destination.
-    #[error(
-        "none of {0} files that were migrated earlier is at the destination: is it mounted? If they were removed on purpose, \
-         `fulgurite migrate scan` lets them be migrated again"
-    )]
+    #[error("none of {0} files that were migrated earlier is at the destination: is it mounted, and is it the right one?")]
     DestinationAbsent(usize),
     /// The watcher can't note what happens.
     #[error("can't note what the run does")]
@@ -170,7 +176,7 @@ struct Runner<'a> {
     lots: BTreeMap<LotId, OnItsWay>,
     stages: Vec<Stage>,
     jobs: Vec<Sender<Job>>,
-    stops: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     /// The last instant: instants never decrease, even if the clock is set back.
     now: Micros,
     wakes_at: Option<Micros>,
@@ -199,17 +205,22 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
     let pipeline = Pipeline::new(&setup.layout);
     let stages: Vec<Stage> = pipeline.streams().map(|(place, _)| place.stage).collect();
     let (told, hears) = channel();
-    let stops = Arc::new(AtomicBool::new(false));
+    let shared = Arc::new(Shared::default());
     let mut threads = Vec::new();
     let mut jobs = Vec::new();
     for stream in (0..).take(stages.len()).map(StreamId) {
         let (sender, receiver) = channel::<Job>();
-        let (source, destination, stops, told) = (setup.source.clone(), setup.destination.clone(), stops.clone(), told.clone());
+        let (source, destination, shared, told) = (setup.source.clone(), setup.destination.clone(), shared.clone(), told.clone());
         let name = format!("{} {}", stages[usize::from(stream.0)].name(), stream.0);
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let mut worker = Worker { stream, source, destination, stops, told, input: None, output: None, back: None };
+            let tell = told.clone();
+            let mut worker = Worker { stream, source, destination, shared, told, input: None, output: None, back: None };
             while let Ok(job) = receiver.recv() {
-                worker.work(job);
+                if catch_unwind(AssertUnwindSafe(|| worker.work(job))).is_err() {
+                    // Without a receiver the run has ended already.
+                    let _ = tell.send(Told::Panicked);
+                    return;
+                }
             }
         });
         threads.push(thread.map_err(RunError::Thread)?);
@@ -226,7 +237,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         lots: BTreeMap::new(),
         stages,
         jobs,
-        stops: stops.clone(),
+        shared: shared.clone(),
         now: Micros::ZERO,
         wakes_at: None,
         order: Order::Run,
@@ -235,13 +246,14 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
     };
     let result = runner.run(&hears);
     let Runner { jobs, figures, .. } = runner;
-    stops.store(true, Ordering::Relaxed);
+    shared.stops.store(true, Ordering::Relaxed);
+    shared.aborts.store(true, Ordering::Relaxed);
     drop(jobs);
-    let is_panicked = threads.into_iter().map(thread::JoinHandle::join).fold(false, |is_panicked, joined| is_panicked | joined.is_err());
-    match result {
-        Ok(()) if is_panicked => Err(RunError::Panicked),
-        result => result.map(|()| figures),
+    for thread in threads {
+        // A panic was told.
+        let _ = thread.join();
     }
+    result.map(|()| figures)
 }
 
 impl Runner<'_> {
@@ -249,14 +261,20 @@ impl Runner<'_> {
         while self.watcher.order() == Order::Pause {
             thread::sleep(LOOK);
         }
+        if self.watcher.order() == Order::Stop {
+            return Ok(());
+        }
         self.check_destination()?;
         self.scan_written(hears)?;
+        if self.watcher.order() == Order::Stop {
+            return Ok(());
+        }
         self.step(Event::Begun)?;
         while !self.pipeline.has_ended() {
             let order = self.watcher.order();
             if order != self.order {
                 self.order = order;
-                self.stops.store(order == Order::Stop, Ordering::Relaxed);
+                self.shared.stops.store(order == Order::Stop, Ordering::Relaxed);
                 self.step(match order {
                     Order::Run => Event::Resumed,
                     Order::Pause => Event::Paused,
@@ -273,7 +291,6 @@ impl Runner<'_> {
             let wait = self.wakes_at.map_or(LOOK, |at| LOOK.min(Duration::from_micros(at.since(now).0)));
             match hears.recv_timeout(wait) {
                 Ok(first) => self.hear(std::iter::once(first).chain(hears.try_iter()).collect())?,
-                Err(RecvTimeoutError::Timeout) if self.jobs.is_empty() => return Err(RunError::Panicked),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(RunError::Panicked),
             }
@@ -289,8 +306,9 @@ impl Runner<'_> {
         if migrated.is_empty() {
             return Ok(());
         }
+        // Streams say why it can't be reached.
         let Ok(mut back) = self.setup.destination.back_reader() else { return Ok(()) };
-        let is_missing = |row: &FileRow| back.sha256(&row.name).is_err_and(|refusal| matches!(refusal.cause, Cause::Missing));
+        let is_missing = |row: &FileRow| back.length(&row.name).is_err_and(|refusal| matches!(refusal.cause, Cause::Missing));
         if migrated.iter().all(is_missing) { Err(RunError::DestinationAbsent(migrated.len())) } else { Ok(()) }
     }
 
@@ -298,7 +316,7 @@ impl Runner<'_> {
     fn scan_written(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
         let Some(scan) = self.stages.iter().position(|stage| *stage == Stage::Scan) else { return Ok(()) };
         loop {
-            // Whatever the outcome, none of them is written afterwards.
+            // Unless the run stops, none of them is in this state afterwards.
             let rows = self.database.in_state(State::Written, 0, self.setup.lot_files)?;
             if rows.is_empty() || self.watcher.order() == Order::Stop {
                 return Ok(());
@@ -318,7 +336,8 @@ impl Runner<'_> {
                         break;
                     }
                     Ok(Told::Unreachable(_, reason)) => self.watcher.unreachable(Stage::Scan, &reason),
-                    Err(RecvTimeoutError::Timeout) => self.stops.store(self.watcher.order() == Order::Stop, Ordering::Relaxed),
+                    Ok(Told::Panicked) => return Err(RunError::Panicked),
+                    Err(RecvTimeoutError::Timeout) => self.shared.stops.store(self.watcher.order() == Order::Stop, Ordering::Relaxed),
                     Err(RecvTimeoutError::Disconnected) => return Err(RunError::Panicked),
                 }
             }
@@ -330,6 +349,9 @@ impl Runner<'_> {
         let (mut changes, mut ended) = (Vec::new(), Vec::new());
         for told in told {
             match told {
+                Told::Panicked => {
+                    self.failure.get_or_insert(RunError::Panicked);
+                }
                 Told::Unreachable(stream, reason) => self.watcher.unreachable(self.stages[usize::from(stream.0)], &reason),
                 Told::Ended(of) => {
                     self.changes(&of, &mut changes)?;
@@ -337,9 +359,7 @@ impl Runner<'_> {
                 }
             }
         }
-        if !changes.is_empty() {
-            self.database.record(&changes)?;
-        }
+        self.database.record(&changes)?;
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -357,7 +377,8 @@ impl Runner<'_> {
                 Stage::Input => {}
                 Stage::Output => {
                     let sha256 = file.sha256.clone().expect("a file that was read has its digest");
-                    changes.push((file.row.id, Change::Written { sha256, stored: file.stored.unwrap_or(Stored::Written) }));
+                    changes
+                        .push((file.row.id, Change::Written { sha256, stored: file.stored.expect("an output says how a file got there") }));
                 }
                 Stage::Scan => changes.push((file.row.id, Change::Migrated { at: now_s })),
             }
@@ -376,8 +397,13 @@ impl Runner<'_> {
                 }
                 // It keeps its state, and the next run goes on with it.
                 FailureKind::Stopped => continue,
-                FailureKind::Again => record.in_a_row += 1,
-                FailureKind::Final => {}
+                FailureKind::Place => {
+                    self.failure.get_or_insert(RunError::Unusable { stage: ended.stage, reason });
+                    continue;
+                }
+                FailureKind::Again | FailureKind::Final => record.in_a_row += 1,
+                // The file itself is to blame.
+                FailureKind::Wrong => {}
             }
             if record.in_a_row >= limit {
                 let count = record.in_a_row;
@@ -387,7 +413,7 @@ impl Runner<'_> {
                     continue;
                 }
             }
-            let is_final = failure.kind == FailureKind::Final || row.attempts + 1 >= self.setup.tries;
+            let is_final = matches!(failure.kind, FailureKind::Final | FailureKind::Wrong) || row.attempts + 1 >= self.setup.tries;
             self.watcher.failed(&row.name, ended.stage, &reason, is_final);
             changes.push((row.id, if is_final { Change::Failed { reason } } else { retry(now_s, self.setup.retry_after, reason) }));
         }

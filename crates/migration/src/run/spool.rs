@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::lot::LotId;
@@ -52,7 +52,11 @@ impl SpoolVolume {
     /// If its file can't be created.
     pub fn begin(&self, lot: LotId, bytes: u64) -> io::Result<SpoolWriter> {
         match self {
-            Self::Memory => Ok(SpoolWriter::Memory(Vec::with_capacity(usize::try_from(bytes).map_err(io::Error::other)?))),
+            Self::Memory => {
+                let mut content = Vec::new();
+                content.try_reserve_exact(usize::try_from(bytes).map_err(io::Error::other)?).map_err(io::Error::other)?;
+                Ok(SpoolWriter::Memory(content))
+            }
             Self::Folder(folder) => {
                 let path = folder.join(format!("{}{}{}", LOT.0, lot.0, LOT.1));
                 // Other users must not read what is spooled.
@@ -138,7 +142,7 @@ impl SpoolWriter {
     pub fn finish(self) -> Arc<Spooled> {
         Arc::new(match self {
             Self::Memory(content) => Spooled::Memory(content),
-            Self::File { file, path, .. } => Spooled::File { file, _path: path },
+            Self::File { path, .. } => Spooled::File(path),
         })
     }
 }
@@ -148,13 +152,8 @@ impl SpoolWriter {
 pub enum Spooled {
     /// In memory.
     Memory(Vec<u8>),
-    /// In a file.
-    File {
-        /// The file.
-        file: File,
-        /// Its path.
-        _path: Removed,
-    },
+    /// In a file, which is opened for each reader: many lots may wait.
+    File(Removed),
 }
 
 impl Spooled {
@@ -163,36 +162,39 @@ impl Spooled {
     pub fn reader(&self, offset: u64, bytes: u64) -> Box<dyn Read + Send + '_> {
         match self {
             Self::Memory(content) => Box::new(&content[offset as usize..(offset + bytes) as usize]),
-            Self::File { file, .. } => {
-                let capacity = PIECE_BYTES.min(bytes.max(1) as usize);
-                Box::new(BufReader::with_capacity(capacity, Range { file, at: offset, end: offset + bytes }))
-            }
+            Self::File(path) => match File::open(&path.0) {
+                Ok(file) => {
+                    let capacity = PIECE_BYTES.min(bytes.max(1) as usize);
+                    Box::new(BufReader::with_capacity(capacity, Range { file, at: offset, end: offset + bytes }))
+                }
+                Err(error) => Box::new(Unreadable(Some(error))),
+            },
         }
     }
 }
 
-struct Range<'a> {
-    file: &'a File,
+/// A spooled file that can't be opened any more.
+struct Unreadable(Option<io::Error>);
+
+impl Read for Unreadable {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(self.0.take().unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+}
+
+struct Range {
+    file: File,
     at: u64,
     end: u64,
 }
 
-impl Read for Range<'_> {
+impl Read for Range {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));
         let read = self.file.read_at(&mut buffer[..most], self.at)?;
         self.at += read as u64;
         Ok(read)
     }
-}
-
-/// Bytes that a folder's file system has free.
-///
-/// # Errors
-/// If the folder can't be looked at.
-pub fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let stat = rustix::fs::statvfs(folder)?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 #[cfg(test)]
@@ -230,6 +232,5 @@ mod tests {
         assert_eq!(entries(), 2, "only lots are removed");
         assert!(volume.prepare().is_err(), "one run at a time uses a folder");
         drop(lock);
-        assert!(free_bytes(folder.path()).expect("known") > 0);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ use crate::lot::LotId;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Attempts for a file whose connection fails, while other files pass. Then the file is to blame.
+const TRIES_BESIDE_OTHERS: u32 = 4;
 /// How often a waiting stream looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -52,6 +54,10 @@ pub(super) enum FailureKind {
     Again,
     /// Another attempt would fail too.
     Final,
+    /// It isn't what the inventory states.
+    Wrong,
+    /// The place can't be used at all, for a reason that won't go away: no file is to blame.
+    Place,
     /// The run stops; the file isn't to blame.
     Stopped,
     /// The spool volume failed; the run can't go on.
@@ -88,14 +94,41 @@ pub(super) enum Told {
     Ended(Box<Ended>),
     /// A place can't be reached, and why; the stream tries again.
     Unreachable(StreamId, String),
+    /// The thread of a stream panicked.
+    Panicked,
 }
 
-/// A stream's hands.
+/// What streams share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// The run stops, once what is on its way has arrived: streams stop waiting for places.
+    pub(super) stops: AtomicBool,
+    /// The run has failed, and results are no longer wanted.
+    pub(super) aborts: AtomicBool,
+    /// Files that passed each stage.
+    pub(super) passed: [AtomicU64; 3],
+}
+
+/// Who refused.
+enum Refused {
+    /// The place, when a connection was opened.
+    Connecting(Refusal),
+    /// The place, about a file.
+    File(Refusal),
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self::File(refusal)
+    }
+}
+
+/// Carries out the jobs of one stream.
 pub(super) struct Worker {
     pub(super) stream: StreamId,
     pub(super) source: Arc<dyn Place>,
     pub(super) destination: Arc<dyn Destination>,
-    pub(super) stops: Arc<AtomicBool>,
+    pub(super) shared: Arc<Shared>,
     pub(super) told: Sender<Told>,
     pub(super) input: Option<Box<dyn Connection>>,
     pub(super) output: Option<Box<dyn LotWriter>>,
@@ -113,33 +146,59 @@ impl Worker {
         let _ = self.told.send(Told::Ended(Box::new(ended)));
     }
 
-    /// Does something until the place can be reached, or the run stops.
-    fn reaching<T>(&mut self, is_gone: impl Fn(&Self) -> bool, mut act: impl FnMut(&mut Self) -> Result<T, Refusal>) -> Result<T, Failure> {
-        let mut wait = FIRST_WAIT;
-        loop {
+    /// Does something until the place can be reached, or the run stops. `is_suspect` says that the
+    /// file failed before.
+    fn reaching<T>(
+        &mut self,
+        stage: Stage,
+        is_suspect: bool,
+        is_gone: impl Fn(&Self) -> bool,
+        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Failure> {
+        let passed = |worker: &Self| worker.shared.passed[stage as usize].load(Ordering::Relaxed);
+        let (mut wait, before) = (FIRST_WAIT, if is_suspect { 0 } else { passed(self) });
+        for tries in 1_u32.. {
+            let fail = |refusal: &Refusal, kind| Err(Failure { reason: reason(refusal), kind });
             let refusal = match act(self) {
-                Ok(done) => return Ok(done),
-                Err(refusal) => refusal,
+                Ok(done) => {
+                    self.shared.passed[stage as usize].fetch_add(1, Ordering::Relaxed);
+                    return Ok(done);
+                }
+                Err(Refused::Connecting(refusal)) if is_places(refusal.cause) || refusal.cause == Cause::Fault => refusal,
+                Err(Refused::Connecting(refusal)) => return fail(&refusal, FailureKind::Place),
+                Err(Refused::File(refusal)) if is_places(refusal.cause) => {
+                    // A place that serves others can be reached.
+                    if tries >= TRIES_BESIDE_OTHERS && passed(self) > before {
+                        return fail(&refusal, FailureKind::Again);
+                    }
+                    refusal
+                }
+                Err(Refused::File(refusal)) if refusal.cause == Cause::Unsupported => return fail(&refusal, FailureKind::Final),
+                // A folder that isn't there any more fails like its files.
+                Err(Refused::File(refusal)) if is_gone(self) => refusal,
+                Err(Refused::File(refusal)) => return fail(&refusal, FailureKind::Again),
             };
             let asked = match refusal.cause {
                 Cause::Throttled { retry_after } => retry_after.unwrap_or_default(),
-                Cause::Connection | Cause::TimedOut => Duration::ZERO,
-                Cause::Unsupported => return Err(Failure { reason: reason(&refusal), kind: FailureKind::Final }),
-                // A folder that isn't there any more fails like its files.
-                _ if is_gone(self) => Duration::ZERO,
-                _ => return Err(Failure { reason: reason(&refusal), kind: FailureKind::Again }),
+                _ => Duration::ZERO,
             };
             (self.input, self.output, self.back) = (None, None, None);
             let _ = self.told.send(Told::Unreachable(self.stream, refusal.to_string()));
             let until = Instant::now() + wait.max(asked);
             while Instant::now() < until {
-                if self.stops.load(Ordering::Relaxed) {
-                    return Err(Failure { reason: refusal.to_string(), kind: FailureKind::Stopped });
+                if self.shared.stops.load(Ordering::Relaxed) {
+                    return fail(&refusal, FailureKind::Stopped);
                 }
                 thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+        unreachable!("there are more numbers than attempts")
+    }
+
+    /// True if the results of this run are no longer wanted.
+    fn is_aborted(&self) -> bool {
+        self.shared.aborts.load(Ordering::Relaxed)
     }
 
     fn source_is_gone(&self) -> bool {
@@ -161,21 +220,23 @@ impl Worker {
                 return ended;
             }
         };
-        for mut file in files {
-            let (offset, mut spooling) = (writer.bytes(), io::Result::Ok(()));
+        let mut files = files.into_iter();
+        for mut file in files.by_ref() {
+            let (offset, mut spooling, mut too_long) = (writer.bytes(), io::Result::Ok(()), false);
             // What contradicts the inventory counts only if a fresh connection reads it too.
             let mut fresh = false;
             let outcome = loop {
                 let row = &file.row;
                 let moving = &mut ended.moving;
-                let read = self.reaching(Self::source_is_gone, |worker| {
+                let read = self.reaching(Stage::Input, row.attempts > 0, Self::source_is_gone, |worker| {
                     spooling = writer.cut(offset);
                     if spooling.is_err() {
-                        return Err(Refusal::new(Cause::Abandoned, ""));
+                        return Err(Refusal::new(Cause::Abandoned, "").into());
                     }
                     if fresh || worker.input.is_none() {
-                        worker.input = Some(worker.source.connect()?);
+                        worker.input = Some(worker.source.connect().map_err(Refused::Connecting)?);
                     }
+                    let shared = worker.shared.clone();
                     let connection = worker.input.as_mut().expect("it is connected");
                     let algorithms: Vec<Algorithm> =
                         [Algorithm::Sha256].into_iter().chain(row.expected.as_ref().map(Digest::algorithm)).collect();
@@ -186,7 +247,8 @@ impl Worker {
                         began.get_or_insert_with(Instant::now);
                         digester.update(piece);
                         // A file that has grown must not take more room than it has reserved.
-                        if digester.bytes() > row.bytes {
+                        too_long = digester.bytes() > row.bytes;
+                        if too_long || shared.aborts.load(Ordering::Relaxed) {
                             return false;
                         }
                         spooling = writer.write(piece);
@@ -195,14 +257,12 @@ impl Worker {
                     let read = connection.read(&row.name, &mut sink);
                     *moving += began.map_or(Duration::ZERO, |began| began.elapsed());
                     if read.is_ok() && connection.revision(&row.name)? != revision {
-                        return Err(Refusal::new(Cause::Fault, "it changed while it was read"));
+                        return Err(Refusal::new(Cause::Fault, "it changed while it was read").into());
                     }
                     match read {
-                        Err(Refusal { cause: Cause::Abandoned, .. }) if spooling.is_ok() => {
-                            Ok(Err(format!("more than {} bytes", row.bytes)))
-                        }
+                        Err(Refusal { cause: Cause::Abandoned, .. }) if too_long => Ok(Err(format!("more than {} bytes", row.bytes))),
                         Ok(bytes) if bytes != row.bytes => Ok(Err(format!("{bytes} bytes"))),
-                        read => read.map(|_| Ok(digester.finish())),
+                        read => Ok(read.map(|_| Ok(digester.finish()))?),
                     }
                 });
                 if let Err(error) = spooling {
@@ -227,7 +287,7 @@ impl Worker {
                     }
                 };
                 if fresh {
-                    break Err(Failure { reason: wrong, kind: FailureKind::Final });
+                    break Err(Failure { reason: wrong, kind: FailureKind::Wrong });
                 }
                 fresh = true;
             };
@@ -243,10 +303,15 @@ impl Worker {
                         ended.failed.push((file.row, spool_failure(error)));
                         continue;
                     }
+                    let is_stopped = failure.kind == FailureKind::Stopped || self.is_aborted();
                     ended.failed.push((file.row, failure));
+                    if is_stopped {
+                        break;
+                    }
                 }
             }
         }
+        ended.failed.extend(files.map(|file| (file.row, stopped())));
         ended.spooled = Some(writer.finish());
         ended
     }
@@ -258,24 +323,25 @@ impl Worker {
             // Files that could not be written for the place's sake are written again.
             let mut again = Vec::new();
             let moving = &mut ended.moving;
-            let written = self.reaching(Self::destination_is_gone, |worker| {
-                let output = match &mut worker.output {
-                    Some(output) => output,
-                    none => none.insert(worker.destination.writer()?),
-                };
-                let outgoing: Vec<Outgoing<'_>> = left.iter().map(|file| outgoing(file, spooled)).collect();
-                let began = Instant::now();
-                let results = output.write(&outgoing);
-                *moving += began.elapsed();
-                assert_eq!(results.len(), outgoing.len(), "each file has a result");
-                // Without any progress, the place is to blame.
-                match results.iter().find_map(|result| result.as_ref().err().filter(|refusal| is_places(refusal.cause))) {
-                    Some(refusal) if results.iter().all(|result| result.as_ref().is_err_and(|refusal| is_places(refusal.cause))) => {
-                        Err(refusal.clone())
+            let written =
+                self.reaching(Stage::Output, left.iter().any(|file| file.row.attempts > 0), Self::destination_is_gone, |worker| {
+                    let output = match &mut worker.output {
+                        Some(output) => output,
+                        none => none.insert(worker.destination.writer().map_err(Refused::Connecting)?),
+                    };
+                    let outgoing: Vec<Outgoing<'_>> = left.iter().map(|file| outgoing(file, spooled)).collect();
+                    let began = Instant::now();
+                    let results = output.write(&outgoing);
+                    *moving += began.elapsed();
+                    assert_eq!(results.len(), outgoing.len(), "each file has a result");
+                    // Without any progress, the place is to blame.
+                    match results.iter().find_map(|result| result.as_ref().err().filter(|refusal| is_places(refusal.cause))) {
+                        Some(refusal) if results.iter().all(|result| result.as_ref().is_err_and(|refusal| is_places(refusal.cause))) => {
+                            Err(refusal.clone().into())
+                        }
+                        _ => Ok(results),
                     }
-                    _ => Ok(results),
-                }
-            });
+                });
             match written {
                 Err(failure) => {
                     ended.failed.extend(left.into_iter().map(|file| (file.row, failure.clone())));
@@ -306,18 +372,19 @@ impl Worker {
         let mut ended = self.ended(Stage::Scan, lot);
         // Nothing that an earlier connection holds can stand for what is stored.
         self.back = None;
-        for file in files {
+        let mut files = files.into_iter();
+        for file in files.by_ref() {
             let mut fresh = false;
             let outcome = loop {
                 let (row, moving) = (&file.row, &mut ended.moving);
-                let read = self.reaching(Self::destination_is_gone, |worker| {
+                let read = self.reaching(Stage::Scan, row.attempts > 0, Self::destination_is_gone, |worker| {
                     if fresh || worker.back.is_none() {
-                        worker.back = Some(worker.destination.back_reader()?);
+                        worker.back = Some(worker.destination.back_reader().map_err(Refused::Connecting)?);
                     }
                     let began = Instant::now();
                     let read = worker.back.as_mut().expect("it is connected").sha256(&row.name);
                     *moving += began.elapsed();
-                    read
+                    Ok(read?)
                 });
                 match read {
                     Err(failure) => break Err(failure),
@@ -332,9 +399,19 @@ impl Worker {
             };
             match outcome {
                 Ok(()) => ended.passed.push(file),
-                Err(failure) => ended.failed.push((file.row, failure)),
+                Err(failure) => {
+                    let is_stopped = failure.kind == FailureKind::Stopped;
+                    ended.failed.push((file.row, failure));
+                    if is_stopped {
+                        break;
+                    }
+                }
+            }
+            if self.is_aborted() {
+                break;
             }
         }
+        ended.failed.extend(files.map(|file| (file.row, stopped())));
         self.back = None;
         ended
     }
@@ -347,6 +424,11 @@ impl Worker {
 fn outgoing<'a>(file: &'a Carried, spooled: &'a Spooled) -> Outgoing<'a> {
     let sha256 = file.sha256.as_ref().expect("a file that was read has its digest");
     Outgoing { location: &file.row.name, bytes: file.row.bytes, sha256, was_written: file.row.was_written, spooled, offset: file.offset }
+}
+
+/// The run stops before it came to a file.
+fn stopped() -> Failure {
+    Failure { reason: "the run stopped".to_owned(), kind: FailureKind::Stopped }
 }
 
 /// Why a place refused a file, without what its name says already.

@@ -22,6 +22,7 @@ enum Op {
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Refuse(Cause),
+    Panic,
     /// Other bytes of the same length.
     Flip,
 }
@@ -31,6 +32,8 @@ enum Fault {
 struct Store {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     faults: Mutex<HashMap<(Op, String), VecDeque<Fault>>>,
+    /// Why no connection can be opened.
+    is_unusable: Mutex<Option<Cause>>,
     writes: Mutex<HashMap<String, u32>>,
 }
 
@@ -56,7 +59,10 @@ struct At(Arc<Store>);
 
 impl Place for At {
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
-        Ok(Box::new(At(self.0.clone())))
+        match *self.0.is_unusable.lock().expect("locked") {
+            Some(cause) => Err(Refusal::new(cause, "as told")),
+            None => Ok(Box::new(At(self.0.clone()))),
+        }
     }
 
     fn describe(&self) -> String {
@@ -74,6 +80,7 @@ impl Connection for At {
         let mut content = self.0.files().get(location).cloned().ok_or_else(|| Refusal::new(Cause::Missing, ""))?;
         match self.0.fault(Op::Read, location) {
             Some(Fault::Refuse(cause)) => return Err(Refusal::new(cause, "as told")),
+            Some(Fault::Panic) => panic!("as told"),
             Some(Fault::Flip) => content[0] ^= 1,
             None => {}
         }
@@ -95,6 +102,7 @@ impl Connection for At {
         assert_eq!(written.len() as u64, bytes);
         match self.0.fault(Op::Write, location) {
             Some(Fault::Refuse(cause)) => return Err(Refusal::new(cause, "as told")),
+            Some(Fault::Panic) => panic!("as told"),
             Some(Fault::Flip) => written[0] ^= 1,
             None => {}
         }
@@ -528,4 +536,41 @@ fn many_wrong_files_do_not_stop_the_others() {
     case.run(&mut Notes::default()).expect("it runs");
     let totals = case.database().totals().expect("totals");
     assert_eq!((totals.of(State::Migrated).0, totals.of(State::Failed).0), (450, 450));
+}
+
+#[test]
+fn a_place_that_can_not_be_used_ends_the_run_and_no_file_is_given_up() {
+    let files = some_files(100);
+    for is_source in [true, false] {
+        let case = Case::new(&files);
+        let place = if is_source { &case.source } else { &case.destination };
+        *place.is_unusable.lock().expect("locked") = Some(Cause::Unsupported);
+        let error = case.run(&mut Notes::default()).expect_err("it can't be used");
+        assert!(matches!(&error, RunError::Unusable { reason, .. } if reason == "as told"), "{error}");
+        assert_eq!(case.database().totals().expect("totals").of(State::Waiting).0, 100);
+        *place.is_unusable.lock().expect("locked") = None;
+        case.all_arrived();
+    }
+}
+
+#[test]
+fn a_panic_of_a_stream_ends_the_run() {
+    let files = some_files(100);
+    let case = Case::new(&files);
+    let name = files.keys().nth(50).expect("a file");
+    case.source.fail(Op::Read, name, &[Fault::Panic]);
+    assert!(matches!(case.run(&mut Notes::default()), Err(RunError::Panicked)));
+    case.all_arrived();
+}
+
+#[test]
+fn a_file_whose_connection_always_fails_does_not_hold_its_stream() {
+    let files = some_files(40);
+    let case = Case { lot_files: 1, ..Case::new(&files) };
+    let name = files.keys().next().expect("a file");
+    case.source.fail(Op::Read, name, &[Fault::Refuse(Cause::TimedOut); 20]);
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    assert!(!notes.failed.is_empty() && notes.failed.iter().all(|failed| failed.0 == *name), "{:?}", notes.failed);
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 39);
 }
