@@ -18,7 +18,7 @@ use crate::{Outcome, Session, diagnostics, signals, text};
 pub(crate) struct Forget {
     /// The migration's folder
     folder: PathBuf,
-    /// Remove the files; otherwise only says which
+    /// Remove the files; without it, they are only counted
     #[arg(long)]
     yes: bool,
 }
@@ -137,10 +137,10 @@ fn stop() -> Result<Arc<AtomicBool>> {
 fn name(row: &FileRow, finding: &Finding, place: &str) {
     let reason = match finding {
         Finding::Good | Finding::Gone => return,
-        Finding::Wrong(reason) | Finding::Unknown(reason) => reason,
+        Finding::Wrong(reason) | Finding::Missing(reason) | Finding::Unknown(reason) => reason,
     };
     let value =
-        json!({ "kind": if matches!(finding, Finding::Wrong(_)) { "wrong" } else { "unknown" }, "name": row.name, "reason": reason });
+        json!({ "kind": if matches!(finding, Finding::Unknown(_)) { "unknown" } else { "wrong" }, "name": row.name, "reason": reason });
     diagnostics::write(&format!("{} {place}: {}", text::harmless(&row.name), text::harmless(reason)), &value);
 }
 

@@ -71,7 +71,7 @@ pub(crate) enum Migrate {
     /// Remove migrated files from the source, once their hold time is over
     ///
     /// Each file is read once more before it is removed; one that has changed since its migration
-    /// stays. Without --yes, only says what would be removed.
+    /// stays. Without --yes, only counts what would be removed.
     Forget(after::Forget),
     /// Print the reference of all settings of scenario files
     Reference,

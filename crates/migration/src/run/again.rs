@@ -19,8 +19,10 @@ pub enum Finding {
     Good,
     /// It was not there any more when it should have been released.
     Gone,
-    /// The place has other bytes, or none.
+    /// The place has other bytes.
     Wrong(String),
+    /// The place has no such file.
+    Missing(String),
     /// The place could not say.
     Unknown(String),
 }
@@ -45,7 +47,7 @@ impl Findings {
         match finding {
             Finding::Good => self.good = (self.good.0 + 1, self.good.1 + row.bytes),
             Finding::Gone => self.gone += 1,
-            Finding::Wrong(_) => self.wrong += 1,
+            Finding::Wrong(_) | Finding::Missing(_) => self.wrong += 1,
             Finding::Unknown(_) => self.unknown += 1,
         }
     }
@@ -85,20 +87,22 @@ pub fn scan(
             if let Some((row, _)) = rows.iter().zip(&found).find(|(_, finding)| **finding == Finding::Good) {
                 witness = Some(row.clone());
             }
-            let is_wrong = |finding: &Finding| matches!(finding, Finding::Wrong(_));
+            let is_missing = |finding: &Finding| matches!(finding, Finding::Missing(_));
+            // Other bytes show that the destination is there, too.
+            let has_others = found.iter().any(|finding| matches!(finding, Finding::Wrong(_)));
             let is_present =
                 || witness.as_ref().is_some_and(|row| each(std::slice::from_ref(row), 1, &connect, &check, true) == [Finding::Good]);
-            let is_absent = found.iter().any(is_wrong) && !is_present();
+            let is_absent = found.iter().any(is_missing) && !has_others && !is_present();
             let (mut changes, mut goes_on) = (Vec::new(), true);
             for (row, finding) in rows.iter().zip(&found) {
                 findings.add(row, finding);
                 goes_on &= tell(row, finding);
                 match (finding, state) {
                     (Finding::Good, State::Failed) => changes.push((row.id, Change::Released)),
-                    (Finding::Wrong(reason), State::Released) => {
+                    (Finding::Wrong(reason) | Finding::Missing(reason), State::Released) => {
                         changes.push((row.id, Change::Failed { reason: format!("released from the source, and then {reason}") }));
                     }
-                    (Finding::Wrong(reason), State::Migrated) => {
+                    (Finding::Wrong(reason) | Finding::Missing(reason), State::Migrated) => {
                         changes.push((row.id, Change::Retry { at: now_s, reason: reason.clone() }))
                     }
                     _ => {}
@@ -167,7 +171,7 @@ impl Both {
     fn release(&mut self, row: &FileRow) -> Finding {
         match checked(self.destination.sha256(&row.name), row) {
             Finding::Good => {}
-            Finding::Wrong(reason) => return Finding::Wrong(format!("at the destination {reason}")),
+            Finding::Wrong(reason) | Finding::Missing(reason) => return Finding::Wrong(format!("at the destination {reason}")),
             Finding::Unknown(reason) => return Finding::Unknown(format!("at the destination: {reason}")),
             Finding::Gone => unreachable!("a check removes nothing"),
         }
@@ -179,7 +183,7 @@ impl Both {
         };
         match checked(read_sha256(&mut *self.source, &row.name), row) {
             Finding::Good => {}
-            Finding::Wrong(_) if matches!(self.source.length(&row.name), Err(Refusal { cause: Cause::Missing, .. })) => {
+            Finding::Missing(_) if matches!(self.source.length(&row.name), Err(Refusal { cause: Cause::Missing, .. })) => {
                 return Finding::Gone;
             }
             finding => return finding,
@@ -235,7 +239,7 @@ fn checked(read: Result<(u64, Digest), Refusal>, row: &FileRow) -> Finding {
         Ok((bytes, sha256)) => {
             Finding::Wrong(format!("it has other bytes than were migrated: {bytes} bytes with SHA-256 {}", sha256.hex()))
         }
-        Err(refusal) if matches!(refusal.cause, Cause::Missing | Cause::Lost) => Finding::Wrong(refusal.to_string()),
+        Err(refusal) if matches!(refusal.cause, Cause::Missing | Cause::Lost) => Finding::Missing(refusal.to_string()),
         Err(refusal) => Finding::Unknown(refusal.to_string()),
     }
 }

@@ -233,7 +233,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a database, and creates it if there is none.
+    /// Opens a database, creating it if needed.
     ///
     /// # Errors
     /// [`DatabaseError`].

@@ -133,12 +133,8 @@ fn place(reader: &mut Reader, name: &'static str, about: &'static str) -> PlaceS
 
 fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) {
     let mut section = reader.section("spool", "Spool volumes, where files wait between reading and writing.");
-    let memory = section.setting(
-        "memory",
-        bytes("0 B"..="1 TB"),
-        "256 MB",
-        "Bytes of the volume in memory, which is used first. With 0, there is none.",
-    );
+    let memory =
+        section.setting("memory", bytes("0 B"..="1 TB"), "256 MB", "Bytes of the volume in memory, which is used first; 0 disables it.");
     let folders = section.setting(
         "folders",
         list(text(), 0..=64),

@@ -121,7 +121,7 @@ impl Connection for At {
     }
 }
 
-/// Notes what is told, and ends the run after some steps.
+/// Records what a run reports, and can end it after some steps.
 #[derive(Default)]
 struct Notes {
     steps_left: Option<u32>,
@@ -421,7 +421,7 @@ fn a_scan_finds_what_the_destination_lost_and_a_run_migrates_it_again() {
     let names: Vec<&String> = files.keys().collect();
     case.destination.files.lock().expect("locked").remove(names[1]);
     case.destination.files.lock().expect("locked").get_mut(names[2]).expect("a file")[0] ^= 1;
-    // One fault of a connection is none of the file.
+    // A connection fault isn't a file fault.
     case.destination.fail(Op::Read, names[3], &[Fault::Flip]);
     case.destination.fail(Op::Read, names[4], &[Fault::Refuse(Cause::Connection), Fault::Refuse(Cause::Connection)]);
     let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())));
@@ -515,6 +515,13 @@ fn an_absent_destination_is_not_taken_for_lost_files() {
     *case.destination.files.lock().expect("locked") = kept;
     case.source.files.lock().expect("locked").insert("new".into(), b"new".to_vec());
     case.all_arrived();
+    // Even if every file has other bytes, the destination is there.
+    let changed = Case::new(&BTreeMap::from([("only".to_owned(), b"one".to_vec())]));
+    changed.all_arrived();
+    changed.destination.files.lock().expect("locked").insert("only".into(), b"two".to_vec());
+    let there = PlaceDestination::new(Arc::new(At(changed.destination.clone())));
+    let findings = again::scan(&mut changed.database(), &there, 1, 1, &mut |_, _| true).expect("scanned");
+    assert!(findings.wrong == 1 && !findings.is_absent);
     // A released file that the destination loses is recorded as lost.
     let source = At(case.source.clone());
     again::release(&mut case.database(), &source, &destination, 2, u64::MAX >> 1, &mut |_, _| true).expect("released");
