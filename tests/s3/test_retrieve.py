@@ -391,6 +391,18 @@ def test_a_bucket_that_can_not_be_used_is_named_first(case: Case):
     assert results.tarred() == case.objects
 
 
+def test_a_part_that_a_stopped_run_left_beside_its_copy_in_the_bucket_is_removed(case: Case):
+    """A run may end after it has recorded that a part is in the bucket, and before it removes the file."""
+    case.put(content(4))
+    results = InBucket(case)
+    options = ["--part-objects", "2", "--into", "results/"]
+    assert case.run(list(case.objects), *options)[0] == 0
+    left = case.folder / "parts/part-000001.tar"
+    left.write_bytes(b"what the stopped run had put")
+    assert case.run(list(case.objects), *options)[0] == 0
+    assert not left.exists() and results.tarred() == case.objects
+
+
 def test_runs_into_a_bucket_that_are_killed_lose_and_double_nothing(case: Case):
     case.put(content(600, 2_000))
     results = InBucket(case)

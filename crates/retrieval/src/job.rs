@@ -255,6 +255,7 @@ impl<'a> Retrieval<'a> {
         let parts = self.parts(&list_sha256, progress, on_retry, stop)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
         let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.is_done(*index)).collect();
+        self.remove_uploaded(parts.len())?;
         summary.earlier_parts = (parts.len() - missing.len()) as u64;
         let earlier = summary.objects - missing.iter().map(|index| parts[*index].objects).sum::<u64>();
         progress.begun(summary.objects, earlier);
@@ -434,6 +435,21 @@ impl<'a> Retrieval<'a> {
         destination.put(exchange, &path, &name(&path))?;
         write_whole(&self.hidden_path_of(index, UPLOADED), &format!("{}{}", destination.address(), name(&path)))?;
         Ok(std::fs::remove_file(&path)?)
+    }
+
+    /// Removes parts that are in the bucket: an earlier run may have ended between recording that
+    /// and removing them.
+    fn remove_uploaded(&self, parts: usize) -> io::Result<()> {
+        if self.settings.destination.is_none() {
+            return Ok(());
+        }
+        for index in (0..parts).filter(|index| self.is_done(*index)) {
+            match std::fs::remove_file(self.path_of(index)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn fetch_file(
