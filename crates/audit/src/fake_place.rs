@@ -157,7 +157,7 @@ impl Connection for FakePlace {
             Ok(files.content.iter().map(|(name, content)| (name.clone(), content.len() as u64)).collect())
         })?;
         for (location, bytes) in names {
-            if !each(Listed { location, bytes: Some(bytes) }) {
+            if !each(Listed::new(location, Some(bytes))) {
                 break;
             }
         }

@@ -158,7 +158,7 @@ impl Connection for ArchiveConnection {
             let Ok(location) = String::from_utf8(row.record.name.0.clone()) else {
                 return Err(Refusal::new(Cause::Unsupported, format!("the name {} is not UTF-8", row.record.name.display())));
             };
-            if !each(Listed { location, bytes: Some(row.record.size) }) {
+            if !each(Listed::new(location, Some(row.record.size))) {
                 return Ok(());
             }
         }

@@ -47,6 +47,7 @@ mod setup;
 mod signals;
 mod stores;
 mod tables;
+mod tape_place;
 mod text;
 mod twin;
 mod voxels;

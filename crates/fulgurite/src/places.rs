@@ -1,15 +1,19 @@
-//! Places that are named on the command line: folders, buckets, servers and archives.
+//! Places that are named on the command line: folders, buckets, servers, archives and tapes.
 
 use anyhow::{Context, Result};
 use fulgurite_places::{Address, Place};
 
 use crate::archive_place::{self, ArchivePlace};
 use crate::outcome::Misuse;
+use crate::tape_place;
 
 /// The place that an address stands for.
 pub(crate) fn open(place: &str, options: &[(String, String)]) -> Result<Box<dyn Place>> {
     if let Some(archive) = ArchivePlace::of(place) {
         return Ok(Box::new(archive));
+    }
+    if let Some(library) = tape_place::open(place) {
+        return Ok(Box::new(library?));
     }
     let address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
     Ok(address.place()?)
@@ -24,6 +28,9 @@ pub(crate) fn stored(
 ) -> Result<(String, Vec<(String, String)>)> {
     if let Some(archive) = archive_place::stored(place, options)? {
         return Ok((archive, Vec::new()));
+    }
+    if let Some(tapes) = tape_place::stored(place, options)? {
+        return Ok((tapes, Vec::new()));
     }
     let place = match place.contains(':') {
         false => std::path::absolute(place).with_context(|| format!("can't make {place:?} an absolute path"))?.into_os_string(),

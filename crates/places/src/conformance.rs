@@ -26,7 +26,7 @@ fn read(connection: &mut dyn Connection, location: &str) -> Result<Vec<u8>, Caus
 
 fn listed(connection: &mut dyn Connection) -> BTreeMap<String, Option<u64>> {
     let mut files = BTreeMap::new();
-    let result = connection.list(&mut |Listed { location, bytes }| {
+    let result = connection.list(&mut |Listed { location, bytes, .. }| {
         assert_eq!(files.insert(location.clone(), bytes), None, "{location} is listed twice");
         true
     });

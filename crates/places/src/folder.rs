@@ -335,7 +335,7 @@ impl Listing<'_> {
                 Err(errno) => return Err(refusal(errno, &location)),
             };
             let goes_on = match FileType::from_raw_mode(status.st_mode) {
-                FileType::RegularFile => (self.each)(Listed { location, bytes: u64::try_from(status.st_size).ok() }),
+                FileType::RegularFile => (self.each)(Listed::new(location, u64::try_from(status.st_size).ok())),
                 FileType::Directory => match rustix::fs::openat(folder, entry.file_name(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
                     Ok(inner) => self.folder(&inner, &format!("{location}/"), depth + 1)?,
                     Err(Errno::NOENT) => true,

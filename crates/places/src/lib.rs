@@ -154,6 +154,33 @@ pub struct Listed {
     pub location: String,
     /// Its length, if the listing states it.
     pub bytes: Option<u64>,
+    /// Where it is on a medium that is read in order, such as a tape.
+    pub position: Option<VolumePosition>,
+    /// A digest of its content that the place recorded when the file was written.
+    pub digest: Option<Digest>,
+}
+
+impl Listed {
+    /// A file of which the place states only this.
+    #[must_use]
+    pub fn new(location: String, bytes: Option<u64>) -> Self {
+        Self { location, bytes, position: None, digest: None }
+    }
+}
+
+/// Where a file is on a medium that is read in order. Only one drive can read a volume at a time,
+/// and files are read fastest in the order of their positions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumePosition {
+    /// The volume's name.
+    pub volume: String,
+    /// The file's first block on the volume. At most [`MAX_BLOCK`](Self::MAX_BLOCK).
+    pub block: u64,
+}
+
+impl VolumePosition {
+    /// The largest block number.
+    pub const MAX_BLOCK: u64 = i64::MAX as u64;
 }
 
 /// Why a place did not do what was asked. None of these says that a copy is corrupt.

@@ -426,7 +426,7 @@ fn list(
             let goes_on = if attributes.is_folder() {
                 list(session, &join(folder, &name), &format!("{location}/"), depth + 1, unnamed, each)?
             } else if attributes.is_file() {
-                each(Listed { location, bytes: attributes.bytes })
+                each(Listed::new(location, attributes.bytes))
             } else {
                 true
             };

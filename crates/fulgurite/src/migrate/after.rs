@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s};
 use crate::archive_place::ArchivePlace;
-use crate::{Outcome, Session, diagnostics, signals, text};
+use crate::{Outcome, Session, diagnostics, signals, tape_place, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Forget {
@@ -66,6 +66,9 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     let until = now_s().saturating_sub(migration.settings.hold.as_secs());
     if ArchivePlace::of(&migration.settings.source.place).is_some() {
         bail!("the source is an archive, whose files are not removed one by one: remove its stores once you no longer need it");
+    }
+    if tape_place::folder_of(&migration.settings.source.place).is_some() {
+        bail!("the source is a tape library, whose files are not removed one by one: withdraw its tapes once you no longer need them");
     }
     if !asked.yes {
         return say_forgettable(session, &migration, until);

@@ -28,7 +28,7 @@ use serde_json::Value;
 use super::archive::ArchiveDestination;
 use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
-use crate::{places, text};
+use crate::{places, tape_place, text};
 
 /// The fact that a listing of the source has completed.
 const INVENTORY: &str = "inventory";
@@ -105,7 +105,19 @@ impl Migration {
         Ok(())
     }
 
+    /// The source. Each input stream uses a drive of a tape library.
     pub(super) fn source(&self) -> Result<Arc<dyn Place>> {
+        if let Some(library) = tape_place::open(&self.settings.source.place) {
+            let library = library.context("the source")?;
+            let (drives, inputs) = (library.settings().drives, usize::from(self.settings.layout.stations[0].inputs));
+            if inputs > drives {
+                let drives = text::count(drives as u64, "drive");
+                return Err(
+                    Misuse(format!("streams.inputs = {inputs}, and the tape library has {drives}: set it to that in {FILE}")).into()
+                );
+            }
+            return Ok(Arc::new(library));
+        }
         Ok(open(&self.settings.source).context("the source")?.into())
     }
 

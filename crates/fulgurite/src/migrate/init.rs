@@ -17,7 +17,7 @@ use fulgurite_places::{Cause, Place, Refusal};
 use super::folder::{self, Migration};
 use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, places, text};
+use crate::{Outcome, Session, places, tape_place, text};
 
 /// Rows of a list that are added in one transaction.
 const BATCH: usize = 1_000;
@@ -54,6 +54,9 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     let place = |given: &str, options: &[String]| places::stored(given, &folder::options(options)?, &|_| true);
     let (from, from_options) = place(&asked.from, &asked.from_options).context("--from")?;
     let (to, to_options) = place(&asked.to, &asked.to_options).context("--to")?;
+    if tape_place::folder_of(&to).is_some() {
+        return Err(Misuse("tapes are only read: --to names another place".to_owned()).into());
+    }
     check_apart(asked, &from, &to, from_options == to_options)?;
     let (source, destination) = (places::open(&from, &from_options)?, places::open(&to, &to_options)?);
     for (what, place, advice) in [("source", &source, ""), ("destination", &destination, " Or make the folder, if it is new.")] {
@@ -63,7 +66,10 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     if ArchivePlace::of(&to).is_none() {
         probe(&*source, &*destination)?;
     }
-    let settings = format!("{}\n{}", section("source", &from, &from_options), section("destination", &to, &to_options));
+    let mut settings = format!("{}\n{}", section("source", &from, &from_options), section("destination", &to, &to_options));
+    if let Some(library) = tape_place::open(&from) {
+        settings += &format!("\n[streams]\ninputs = {}\n", library?.settings().drives);
+    }
     let migration = Migration::make(&asked.folder, &settings)?;
     session.answer(|| serde_json::json!({ "folder": migration.folder, "from": from, "to": to }));
     session.say(&format!("A migration from {from} to {to} is set up in {}.", text::path(&migration.folder)));
@@ -94,7 +100,7 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
             "with_digest": digests.map(|digests| digests.known), "missing": missing, "wrong": wrong,
         })
     });
-    session.say(&format!("The source has {}: {} new, {} with another length.", text::count(listed, "file"), added.new, added.changed));
+    session.say(&format!("The source has {}: {} new, {} changed.", text::count(listed, "file"), added.new, added.changed));
     if let Some(digests) = digests {
         session.say(&format!("Digests of {} are known.", text::count(digests.known, "file")));
         if digests.missing > 0 {
@@ -142,7 +148,11 @@ fn add_digests(migration: &mut Migration, path: &PathBuf) -> Result<AddedDigests
 fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result<()> {
     let refuse = |why: &str| Err(Misuse(why.to_owned()).into());
     let folder_of = |place: &str| {
-        let path = place.strip_prefix("folder:").or_else(|| place.strip_prefix("archive:")).map(PathBuf::from);
+        let path = place
+            .strip_prefix("folder:")
+            .or_else(|| place.strip_prefix("archive:"))
+            .or_else(|| place.strip_prefix("tapes:"))
+            .map(PathBuf::from);
         path.and_then(|path| std::fs::canonicalize(path).ok())
     };
     let (source, destination) = (folder_of(from), folder_of(to));

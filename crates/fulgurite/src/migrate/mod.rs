@@ -9,9 +9,11 @@ mod archive;
 mod folder;
 mod init;
 mod plan;
+mod recall;
 mod run;
 mod scenario;
 mod status;
+mod tapes;
 
 use std::path::PathBuf;
 
@@ -28,7 +30,8 @@ pub(crate) enum Migrate {
     /// Begin a migration: make its folder, with its settings and its database
     ///
     /// PLACE is a folder, a URL such as s3://BUCKET/PREFIX, sftp://USER@HOST/PATH or
-    /// webdavs://HOST/PATH, or archive:FOLDER for an archive of this program. Secrets are never
+    /// webdavs://HOST/PATH, archive:FOLDER for an archive of this program, or, as a source,
+    /// tapes:FOLDER for a library of emulated tapes. Secrets are never
     /// stored: name the variable or the file that contains one, as in
     /// `--from-option secret_access_key=env:KEY`.
     Init(init::Init),
@@ -54,6 +57,8 @@ pub(crate) enum Migrate {
         /// The migration's folder
         folder: PathBuf,
     },
+    /// Let files that users wait for go before the others, also during a run
+    Recall(recall::Recall),
     /// List the files that failed, and what each stream of the last run did
     Report(status::Report),
     /// Replay the journal of the last run, and compare the commands with those in the journal
@@ -73,6 +78,9 @@ pub(crate) enum Migrate {
     /// Each file is read once more before it is removed; one that has changed since its migration
     /// stays. Without --yes, only counts what would be removed.
     Forget(after::Forget),
+    /// Make libraries of emulated tapes, and list their tapes
+    #[command(subcommand)]
+    Tapes(tapes::Tapes),
     /// Print the reference of all settings of scenario files
     Reference,
 }
@@ -86,6 +94,8 @@ pub(crate) fn migrate(session: &Session, migrate: &Migrate) -> Result<Outcome> {
         Migrate::Status { folder } => status::status(session, folder),
         Migrate::Pause { folder } => status::pause(session, folder, true),
         Migrate::Resume { folder } => status::pause(session, folder, false),
+        Migrate::Recall(asked) => recall::recall(session, asked),
+        Migrate::Tapes(asked) => tapes::tapes(session, asked),
         Migrate::Report(asked) => status::report(session, asked),
         Migrate::Replay { folder } => status::replay(session, folder),
         Migrate::Scan { folder } => after::scan(session, folder),

@@ -43,6 +43,9 @@ pub(super) fn of(migration: &Migration, progress: Option<&Value>, totals: &Total
     let station = &settings.layout.stations[0];
     let spool_bytes: u64 = station.spools.iter().map(|spool| spool.bytes).sum();
     let size = (bytes / files.max(1)).max(1);
+    // Lots end with a family and with a volume.
+    let groups = migration.database.groups()?.max(1);
+    let lot_files = settings.lot_files.min(usize::try_from(totals.all().0.div_ceil(groups)).unwrap_or(usize::MAX)).max(1);
     let sections: Vec<String> = measured.iter().zip(stages).map(|(measured, stage)| measured.section(stage)).collect();
     let text = format!(
         "title = \"{what} of a migration, at the rates of its last run\"\n\n\
@@ -50,7 +53,6 @@ pub(super) fn of(migration: &Migration, progress: Option<&Value>, totals: &Total
          [rules]\nfamilies_together = {together}\nunscanned = {unscanned}\n\n\
          [stations]\ncount = 1\ninputs = {inputs}\noutputs = {outputs}\nscans = {scans}\nspools = 1\nspool = \"{spool_bytes} B\"\n\
          spool_exclusive = false\nspool_write = \"1 PB/s\"\nspool_read = \"1 PB/s\"\nlink = \"1 PB/s\"\n",
-        lot_files = settings.lot_files,
         lot_bytes = settings.lot_bytes,
         sections = sections.join("\n"),
         together = settings.layout.rules.families_together,

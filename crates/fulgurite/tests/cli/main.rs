@@ -29,6 +29,7 @@ mod settings;
 mod staging;
 mod stores;
 mod support;
+mod tapes;
 mod twin;
 mod unfinished_imports;
 mod unwritable;

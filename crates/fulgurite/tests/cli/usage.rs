@@ -185,6 +185,9 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("migrate status", &["nowhere"], Some(1)),
         ("migrate pause", &["nowhere"], Some(1)),
         ("migrate resume", &["nowhere"], Some(1)),
+        ("migrate recall", &["nowhere", "a"], Some(1)),
+        ("migrate tapes make", &["tapes", "--from=nowhere"], Some(1)),
+        ("migrate tapes list", &["nowhere"], Some(1)),
         ("migrate report", &["nowhere"], Some(1)),
         ("migrate replay", &["nowhere"], Some(1)),
         ("migrate scan", &["nowhere"], Some(1)),
@@ -204,6 +207,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         // These commands read nothing.
         ("twin reference", &[], None),
         ("migrate reference", &[], None),
+        ("migrate tapes reference", &[], None),
     ];
     let check = |words: &[&str], status: i32| {
         let ran = place.run(words);

@@ -10,11 +10,15 @@
 //! What is on its way is not recorded: after a kill, such files are waiting or written, and go on
 //! from there.
 
+mod listed;
+
 use std::path::Path;
 use std::time::Duration;
 
+pub use self::listed::{Added, AddedDigests, InventoryRow, Recalled};
 use super::destination::Stored;
 use fulgurite_digest::{Algorithm, Digest};
+
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 /// Identifies a file of a migration.
@@ -75,44 +79,30 @@ pub struct FileRow {
     pub was_written: bool,
     /// True if it was removed from the source.
     pub was_released: bool,
+    /// The volume that contains it; [`NO_VOLUME`] if the source has no volumes.
+    pub volume: u32,
+    /// Its first block on the volume.
+    pub block: u64,
+    /// True if a user asked for it to be migrated before others.
+    pub is_recalled: bool,
 }
 
-/// A file of an inventory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InventoryRow {
-    /// Its location at the source.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
+/// The volume of files at a source without volumes.
+pub const NO_VOLUME: u32 = 0;
+
+/// Where a file is in the order in which the files of a volume are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct ReadingOrder {
+    block: u64,
+    family: u32,
+    id: FileId,
 }
 
-/// Counts of files that an inventory added or changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Added {
-    /// Files that were not known.
-    pub new: u64,
-    /// Files whose length has changed.
-    pub changed: u64,
-    /// Released files that the source has again.
-    pub reappeared: u64,
-}
-
-/// Counts of files that a list of digests has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AddedDigests {
-    /// Files that the source has.
-    pub known: u64,
-    /// Files that only the list has.
-    pub missing: u64,
-    /// Files that were migrated with another SHA-256.
-    pub wrong: u64,
-}
-
-impl std::ops::AddAssign for Added {
-    fn add_assign(&mut self, more: Self) {
-        self.new += more.new;
-        self.changed += more.changed;
-        self.reappeared += more.reappeared;
+impl ReadingOrder {
+    /// That of a file.
+    #[must_use]
+    pub fn of(row: &FileRow) -> Self {
+        Self { block: row.block, family: row.family, id: row.id }
     }
 }
 
@@ -185,9 +175,11 @@ pub enum DatabaseError {
 }
 
 /// The version of the schema.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Why a file failed that only a list of digests has.
 const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
+/// Files to be tried again of which [`Database::take_retry`] chooses one.
+const RETRIES_LOOKED_AT: usize = 256;
 /// How long a command waits for another that writes.
 const BUSY: Duration = Duration::from_secs(30);
 
@@ -224,7 +216,18 @@ INSERT INTO total VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0);
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 ";
 
-const COLUMNS: &str = "id, name, bytes, family, expected, sha256, attempts, reason, was_written, was_released";
+/// What version 2 adds: volumes of the source, and files that go before others.
+const SCHEMA_2: &str = "
+CREATE TABLE volume (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+ALTER TABLE file ADD COLUMN volume INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE file ADD COLUMN block INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE file ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0;
+DROP INDEX file_waiting;
+CREATE INDEX file_waiting ON file(volume, block, family, id) WHERE state = 0 AND retry_at IS NULL;
+CREATE INDEX file_recalled ON file(volume, block, family, id) WHERE state = 0 AND retry_at IS NULL AND recalled = 1;
+";
+
+const COLUMNS: &str = "id, name, bytes, family, expected, sha256, attempts, reason, was_written, was_released, volume, block, recalled";
 
 /// The database of a migration.
 #[derive(Debug)]
@@ -252,11 +255,13 @@ impl Database {
         match version(&transaction)? {
             0 => {
                 transaction.execute_batch(SCHEMA)?;
-                transaction.pragma_update(None, "user_version", VERSION)?;
+                transaction.execute_batch(SCHEMA_2)?;
             }
+            1 => transaction.execute_batch(SCHEMA_2)?,
             VERSION => {}
             found => return Err(DatabaseError::Newer { found, known: VERSION }),
         }
+        transaction.pragma_update(None, "user_version", VERSION)?;
         transaction.commit()?;
         Ok(Self { connection })
     }
@@ -279,143 +284,66 @@ impl Database {
         Ok(())
     }
 
-    /// Adds files of an inventory. A file whose length has changed since an earlier inventory waits
-    /// to be migrated, again if it was before; a digest that a list stated of it stays, and decides
-    /// when it is read. A released file stays released. `family` names the family of a file.
-    ///
-    /// # Errors
-    /// [`DatabaseError`]. Then nothing of these rows is added.
-    pub fn add(&mut self, rows: &[InventoryRow], family: &dyn Fn(&str) -> String) -> Result<Added, DatabaseError> {
-        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let (mut added, mut moved) = (Added::default(), [(0_i64, 0_i64); State::ALL.len()]);
-        for row in rows {
-            let known: Option<(i64, i64, Option<String>, bool)> = transaction
-                .prepare_cached("SELECT bytes, state, reason, was_released FROM file WHERE name = ?1")?
-                .query_row([&row.name], |known| Ok((known.get(0)?, known.get(1)?, known.get(2)?, known.get(3)?)))
-                .optional()?;
-            let waiting = &mut moved[State::Waiting as usize];
-            match known {
-                None => {
-                    let family = family_id(&transaction, &family(&row.name))?;
-                    let sql = "INSERT INTO file (name, bytes, family) VALUES (?1, ?2, ?3)";
-                    transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed(), family])?;
-                    *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
-                    added.new += 1;
-                }
-                // It is only at the destination, and what the source has now is another file.
-                Some((.., true)) => added.reappeared += 1,
-                Some((bytes, state, reason, false))
-                    if bytes.cast_unsigned() != row.bytes || reason.as_deref() == Some(NOT_AT_THE_SOURCE) =>
-                {
-                    let sql = "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE name = ?1";
-                    transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed()])?;
-                    *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
-                    let from = &mut moved[slot(state)?];
-                    *from = (from.0 - 1, from.1 - bytes);
-                    added.changed += 1;
-                }
-                Some(_) => {}
-            }
-        }
-        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
-            count(&transaction, state, files, bytes)?;
-        }
-        transaction.commit()?;
-        Ok(added)
-    }
-
-    /// Adds digests that a list states; a later list overrides an earlier one. A file that was
-    /// migrated is compared: by its SHA-256 at once, by another digest when it is migrated again.
-    /// Files that no inventory had become failed ones, in the family that `family` names.
-    ///
-    /// # Errors
-    /// [`DatabaseError`]. Then nothing of these rows is added.
-    pub fn add_digests(&mut self, rows: &[(String, Digest)], family: &dyn Fn(&str) -> String) -> Result<AddedDigests, DatabaseError> {
-        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let (mut added, mut moved) = (AddedDigests::default(), [(0_i64, 0_i64); State::ALL.len()]);
-        for (name, digest) in rows {
-            let sql = "SELECT id, bytes, state, sha256, reason, expected FROM file WHERE name = ?1";
-            let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
-                let (id, bytes, state): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                let (sha256, reason, expected): (Option<Vec<u8>>, Option<String>, Option<String>) = (row.get(3)?, row.get(4)?, row.get(5)?);
-                Ok((id, bytes, state, sha256, reason, expected))
-            });
-            let Some((id, bytes, state, sha256, reason, expected)) = known.optional()? else {
-                let family = family_id(&transaction, &family(name))?;
-                let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
-                transaction.prepare_cached(sql)?.execute(params![name, family, as_text(digest), NOT_AT_THE_SOURCE])?;
-                moved[State::Failed as usize].0 += 1;
-                added.missing += 1;
-                continue;
-            };
-            if reason.as_deref() == Some(NOT_AT_THE_SOURCE) {
-                added.missing += 1;
-            } else {
-                added.known += 1;
-            }
-            if expected.as_deref() == Some(&*as_text(digest)) {
-                continue;
-            }
-            transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![id, as_text(digest)])?;
-            let is_stored = [State::Written, State::Migrated, State::Released].into_iter().any(|of| of as i64 == state);
-            if !is_stored || digest.algorithm() == Algorithm::Sha256 && sha256.as_deref() == Some(digest.value()) {
-                continue;
-            }
-            let to = if digest.algorithm() == Algorithm::Sha256 {
-                let reason = "it was migrated with another SHA-256 than the list of digests states";
-                transaction.execute("UPDATE file SET state = 3, reason = ?2 WHERE id = ?1", params![id, reason])?;
-                added.wrong += 1;
-                State::Failed
-            } else if state == State::Released as i64 {
-                // The source doesn't have it any more.
-                continue;
-            } else {
-                transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE id = ?1", [id])?;
-                State::Waiting
-            };
-            for (index, sign) in [(slot(state)?, -1), (to as usize, 1)] {
-                moved[index] = (moved[index].0 + sign, moved[index].1 + sign * bytes);
-            }
-        }
-        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
-            count(&transaction, state, files, bytes)?;
-        }
-        transaction.commit()?;
-        Ok(added)
-    }
-
-    /// Waiting files that were not tried before, in the order of families and identifiers, after
-    /// those up to `after`.
+    /// Waiting files of a volume that were not tried before, after one of them, in the order of
+    /// reading: by block, family and identifier.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn waiting(&self, after: (u32, FileId), limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // Two searches of the index: the rest of the family, and later families.
-        let of_family = format!(
-            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND family = ?1 AND id > ?2 ORDER BY family, id LIMIT ?3"
-        );
-        let mut rows = self.rows(&of_family, params![after.0, after.1, limit])?;
-        let later = format!("SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND family > ?1 ORDER BY family, id LIMIT ?2");
-        rows.extend(self.rows(&later, params![after.0, limit - rows.len() as i64])?);
-        Ok(rows)
-    }
-
-    /// Takes files that may be tried again at `now`, seconds since 1970.
-    ///
-    /// # Errors
-    /// [`DatabaseError`].
-    pub fn take_retries(&mut self, now: u64, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+    pub fn waiting(&self, volume: u32, after: ReadingOrder, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at <= ?1 ORDER BY retry_at, id LIMIT ?2"
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND volume = ?1 AND (block, family, id) > (?2, ?3, ?4)
+             ORDER BY block, family, id LIMIT ?5"
         );
-        let rows = self.rows(&sql, params![now.cast_signed(), limit.cast_signed() as i64])?;
-        let transaction = self.connection.transaction()?;
-        for row in &rows {
-            transaction.prepare_cached("UPDATE file SET retry_at = NULL WHERE id = ?1")?.execute([row.id])?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.rows(&sql, params![volume, after.block.cast_signed(), after.family, after.id, limit])
+    }
+
+    /// The next volume, in the order of identifiers, with waiting files that were not tried before.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn next_volume(&self, after: Option<u32>) -> Result<Option<u32>, DatabaseError> {
+        let sql = "SELECT min(volume) FROM file WHERE state = 0 AND retry_at IS NULL AND volume > ?1";
+        Ok(self.connection.prepare_cached(sql)?.query_row([after.map_or(-1, i64::from)], |row| row.get(0))?)
+    }
+
+    /// Waiting files of a volume that users asked for, in the order in which they are read.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn recalled(&self, volume: u32, limit: usize) -> Result<Vec<FileRow>, DatabaseError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NULL AND recalled = 1 AND volume = ?1
+             ORDER BY block, family, id LIMIT ?2"
+        );
+        self.rows(&sql, params![volume, limit.cast_signed() as i64])
+    }
+
+    /// The next volume, in the order of identifiers, with waiting files that users asked for.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn next_recalled_volume(&self, after: Option<u32>) -> Result<Option<u32>, DatabaseError> {
+        let sql = "SELECT min(volume) FROM file WHERE state = 0 AND retry_at IS NULL AND recalled = 1 AND volume > ?1";
+        Ok(self.connection.prepare_cached(sql)?.query_row([after.map_or(-1, i64::from)], |row| row.get(0))?)
+    }
+
+    /// Takes a file that may be tried again at `now`, seconds since 1970, and whose volume
+    /// `is_usable`. Of those that have waited longest, files that users asked for come first.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn take_retry(&mut self, now: u64, is_usable: &dyn Fn(u32) -> bool) -> Result<Option<FileRow>, DatabaseError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at <= ?1
+             ORDER BY retry_at, id LIMIT {RETRIES_LOOKED_AT}"
+        );
+        let rows = self.rows(&sql, params![now.cast_signed()])?;
+        let row = rows.into_iter().filter(|row| is_usable(row.volume)).min_by_key(|row| !row.is_recalled);
+        if let Some(row) = &row {
+            self.connection.prepare_cached("UPDATE file SET retry_at = NULL WHERE id = ?1")?.execute([row.id])?;
         }
-        transaction.commit()?;
-        Ok(rows)
+        Ok(row)
     }
 
     /// When the next file may be tried again, in seconds since 1970.
@@ -525,6 +453,15 @@ impl Database {
         Ok(files.cast_unsigned())
     }
 
+    /// Number of combinations of a volume and a family that have files. Reads all rows.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn groups(&self) -> Result<u64, DatabaseError> {
+        let sql = "SELECT count(*) FROM (SELECT DISTINCT volume, family FROM file)";
+        Ok(self.connection.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
+    }
+
     /// Files and bytes in each state.
     ///
     /// # Errors
@@ -552,15 +489,6 @@ fn slot(state: i64) -> Result<usize, DatabaseError> {
     usize::try_from(state).ok().filter(|&state| state < State::ALL.len()).ok_or(DatabaseError::Damaged("unknown state"))
 }
 
-fn family_id(transaction: &Transaction<'_>, name: &str) -> Result<i64, DatabaseError> {
-    let known = transaction.prepare_cached("SELECT id FROM family WHERE name = ?1")?.query_row([name], |row| row.get(0)).optional()?;
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    transaction.prepare_cached("INSERT INTO family (name) VALUES (?1)")?.execute([name])?;
-    Ok(transaction.last_insert_rowid())
-}
-
 fn count(transaction: &Transaction<'_>, state: State, files: i64, bytes: i64) -> Result<(), DatabaseError> {
     let sql = "UPDATE total SET files = files + ?2, bytes = bytes + ?3 WHERE state = ?1";
     transaction.prepare_cached(sql)?.execute(params![state as i64, files, bytes])?;
@@ -581,6 +509,9 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
         reason: row.get(7)?,
         was_written: row.get(8)?,
         was_released: row.get(9)?,
+        volume: row.get(10)?,
+        block: row.get::<_, i64>(11)?.cast_unsigned(),
+        is_recalled: row.get(12)?,
     })
 }
 
@@ -594,102 +525,4 @@ fn from_text(text: &str) -> Option<Digest> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(name: &str, bytes: u64) -> InventoryRow {
-        InventoryRow { name: name.to_owned(), bytes }
-    }
-
-    fn sha256(byte: u8) -> Digest {
-        Digest::new(Algorithm::Sha256, &[byte; 32]).expect("a digest")
-    }
-
-    fn opened() -> (tempfile::TempDir, Database) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let database = Database::open(&folder.path().join("state.db")).expect("a database");
-        (folder, database)
-    }
-
-    fn by_letter(name: &str) -> String {
-        name[..1].to_owned()
-    }
-
-    #[test]
-    fn files_are_offered_by_family_and_counted_by_state() {
-        let (folder, mut database) = opened();
-        database.add(&[row("b/1", 10), row("a/1", 20), row("b/2", 30)], &by_letter).expect("added");
-        let names =
-            |database: &Database| -> Vec<String> { database.waiting((0, 0), 10).expect("rows").into_iter().map(|row| row.name).collect() };
-        assert_eq!(names(&database), ["b/1", "b/2", "a/1"]);
-        assert_eq!(database.waiting((1, 3), 10).expect("rows").len(), 1);
-        let changes = [
-            (1, Change::Written { sha256: sha256(1), stored: Stored::Written }),
-            (2, Change::Retry { at: 100, reason: "cut".into() }),
-            (3, Change::Failed { reason: "gone".into() }),
-        ];
-        database.record(&changes).expect("recorded");
-        drop(database);
-        let mut database = Database::open(&folder.path().join("state.db")).expect("a database");
-        let totals = database.totals().expect("totals");
-        let of = |state| totals.of(state);
-        assert_eq!((of(State::Waiting), of(State::Written), of(State::Failed), totals.all()), ((1, 20), (1, 10), (1, 30), (3, 60)));
-        assert!(names(&database).is_empty() && database.next_retry().expect("a time") == Some(100));
-        assert!(database.take_retries(99, 10).expect("rows").is_empty());
-        let again = database.take_retries(100, 10).expect("rows");
-        assert_eq!((again.len(), again[0].attempts, again[0].reason.as_deref()), (1, 1, Some("cut")));
-        let written = database.in_state(State::Written, 0, 10).expect("rows");
-        assert_eq!(written[0].sha256, Some(sha256(1)));
-        database.record(&[(1, Change::Migrated { at: 50 })]).expect("recorded");
-        assert_eq!(database.migrated_until(49, 0, 10).expect("rows").len(), 0);
-        assert_eq!(database.migrated_until(50, 0, 10).expect("rows").len(), 1);
-        assert_eq!(database.retry_failed().expect("retried"), 1);
-        assert_eq!(database.totals().expect("totals").of(State::Waiting), (2, 50));
-    }
-
-    #[test]
-    fn digests_agree_and_changed_files_wait() {
-        let (_folder, mut database) = opened();
-        let added = |new, changed, reappeared| Added { new, changed, reappeared };
-        assert_eq!(database.add(&[row("a", 5), row("b", 6)], &by_letter).expect("added"), added(2, 0, 0));
-        let md5 = |byte: u8| Digest::new(Algorithm::Md5, &[byte; 16]).expect("a digest");
-        let digests = |database: &mut Database, name: &str, digest: Digest| {
-            let added = database.add_digests(&[(name.into(), digest)], &by_letter).expect("added");
-            (added.known, added.missing, added.wrong)
-        };
-        assert_eq!(digests(&mut database, "a", md5(1)), (1, 0, 0));
-        assert_eq!(digests(&mut database, "a", sha256(1)), (1, 0, 0));
-        assert_eq!(database.waiting((0, 0), 1).expect("a row")[0].expected, Some(sha256(1)));
-        // Only the list has it, until the source has it too, even if it is empty.
-        assert_eq!(digests(&mut database, "c", sha256(7)), (0, 1, 0));
-        assert_eq!(digests(&mut database, "c", sha256(8)), (0, 1, 0));
-        assert_eq!(database.totals().expect("totals").of(State::Failed), (1, 0));
-        assert_eq!(database.add(&[row("c", 0), row("a", 5)], &by_letter).expect("added"), added(0, 1, 0));
-        assert_eq!(database.totals().expect("totals").of(State::Failed), (0, 0));
-        database.add(&[row("c", 9)], &by_letter).expect("it has grown");
-        // A file that was migrated and changes is migrated again.
-        database
-            .record(&[(2, Change::Written { sha256: sha256(2), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
-            .expect("recorded");
-        assert_eq!(database.add(&[row("b", 8)], &by_letter).expect("added"), added(0, 1, 0));
-        assert_eq!(database.totals().expect("totals").of(State::Waiting), (3, 22));
-        assert!(database.waiting((0, 0), 9).expect("rows").iter().any(|row| row.name == "b" && row.was_written && row.sha256.is_none()));
-        // A digest that comes late is compared with what was migrated.
-        let migrate = |database: &mut Database| {
-            let written = Change::Written { sha256: sha256(2), stored: Stored::Found };
-            database.record(&[(2, written), (2, Change::Migrated { at: 1 })]).expect("recorded");
-        };
-        migrate(&mut database);
-        assert_eq!(digests(&mut database, "b", sha256(2)), (1, 0, 0));
-        assert_eq!(digests(&mut database, "b", md5(2)), (1, 0, 0));
-        assert_eq!(database.totals().expect("totals").of(State::Waiting).0, 3, "it is read again");
-        migrate(&mut database);
-        assert_eq!(digests(&mut database, "b", sha256(3)), (1, 0, 1));
-        assert_eq!(database.totals().expect("totals").of(State::Failed).0, 1);
-        // What was released stays so.
-        migrate(&mut database);
-        database.record(&[(2, Change::Released)]).expect("recorded");
-        assert_eq!(database.add(&[row("b", 99)], &by_letter).expect("added"), added(0, 0, 1));
-        assert_eq!(database.totals().expect("totals").of(State::Released), (1, 8));
-    }
-}
+mod tests;

@@ -36,8 +36,8 @@ pub fn list(
     let listing = connection.list(&mut |file| {
         count += 1;
         match file.bytes {
-            Some(bytes) => rows.push(InventoryRow { name: file.location, bytes }),
-            None => unknown.push(file.location),
+            Some(bytes) => rows.push(InventoryRow { name: file.location, bytes, position: file.position, digest: file.digest }),
+            None => unknown.push(file),
         }
         if rows.len() >= BATCH {
             listed(count);
@@ -54,9 +54,9 @@ pub fn list(
     }
     listing.map_err(InventoryError::Listing)?;
     // Some places list names only.
-    for name in unknown {
-        let bytes = connection.length(&name).map_err(InventoryError::Listing)?;
-        rows.push(InventoryRow { name, bytes });
+    for file in unknown {
+        let bytes = connection.length(&file.location).map_err(InventoryError::Listing)?;
+        rows.push(InventoryRow { name: file.location, bytes, position: file.position, digest: file.digest });
     }
     for batch in rows.chunks(BATCH) {
         added += database.add(batch, family)?;

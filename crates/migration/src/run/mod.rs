@@ -36,13 +36,13 @@ use fulgurite_places::{Cause, Place};
 
 use self::database::{Change, Database, DatabaseError, FileId, FileRow, State, Totals};
 use self::destination::Destination;
-use self::offers::Offers;
+use self::offers::{Offer, Offers};
 use self::spool::{SpoolVolume, Spooled};
 use self::stages::{Carried, Ended, FailureKind, Job, Shared, Told, Worker};
 use crate::event::{Command, Done, Event};
 use crate::figures::Figures;
 use crate::layout::{Layout, SpoolId, Stage, StreamId};
-use crate::lot::LotId;
+use crate::lot::{LotId, SourceVolume};
 use crate::pipeline::Pipeline;
 
 /// How often the operator's orders are looked at.
@@ -422,6 +422,8 @@ impl Runner<'_> {
 
     fn end_stage(&mut self, ended: Ended) -> Result<(), RunError> {
         let on_its_way = self.lots.get_mut(&ended.lot).expect("a lot being handled is on its way");
+        let arrived = ended.passed.iter().filter(|_| ended.stage == Stage::Scan).map(|file| file.row.id);
+        arrived.chain(ended.failed.iter().map(|(row, _)| row.id)).for_each(|file| self.offers.left(file));
         let (files, bytes) = (ended.passed.len() as u32, ended.passed.iter().map(|file| file.row.bytes).sum());
         on_its_way.files = ended.passed;
         if ended.stage == Stage::Input {
@@ -451,7 +453,7 @@ impl Runner<'_> {
             self.watcher.stepped(now, &event, &commands, &progress).map_err(RunError::Watcher)?;
             for command in commands.drain(..) {
                 match command {
-                    Command::Ask { stream, .. } => events.push_back(self.answer(stream)?),
+                    Command::Ask { stream, mounted } => events.push_back(self.answer(stream, mounted)?),
                     Command::Read { stream, lot, spool } => self.begin_read(stream, lot, spool)?,
                     Command::Write { stream, lot, .. } => self.begin_write(stream, lot)?,
                     Command::Scan { stream, lot } => {
@@ -472,15 +474,20 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn answer(&mut self, stream: StreamId) -> Result<Event, RunError> {
+    fn answer(&mut self, stream: StreamId, mounted: Option<SourceVolume>) -> Result<Event, RunError> {
         let now_s = self.now().0 / 1_000_000;
-        let Some((lot, rows)) = self.offers.next(self.database, now_s)? else {
-            let again_at = self.database.next_retry()?.map(|at| Micros(at.saturating_mul(1_000_000)));
-            return Ok(Event::NothingOffered { stream, again_at });
-        };
-        let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
-        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
-        Ok(Event::Offered { stream, lot })
+        let is_in_use = |volume| self.pipeline.is_in_use(volume, stream);
+        match self.offers.next(self.database, now_s, mounted, &is_in_use)? {
+            Offer::Lot(lot, rows) => {
+                let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
+                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
+                Ok(Event::Offered { stream, lot })
+            }
+            Offer::Later(again_s) => {
+                let again_at = again_s.map(|at| Micros(at.saturating_mul(1_000_000)));
+                Ok(Event::NothingOffered { stream, again_at })
+            }
+        }
     }
 
     fn begin_read(&mut self, stream: StreamId, lot: LotId, spool: SpoolId) -> Result<(), RunError> {
@@ -506,6 +513,7 @@ impl Runner<'_> {
         let on_its_way = self.lots.remove(&lot).expect("it was offered");
         let mut changes = Vec::new();
         for file in on_its_way.files {
+            self.offers.left(file.row.id);
             let reason = format!("{} bytes are more than the largest spool volume has room for: {largest} bytes", file.row.bytes);
             self.watcher.failed(&file.row.name, Stage::Input, &reason, true);
             changes.push((file.row.id, Change::Failed { reason }));

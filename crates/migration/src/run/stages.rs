@@ -233,7 +233,10 @@ impl Worker {
                     if spooling.is_err() {
                         return Err(Refusal::new(Cause::Abandoned, "").into());
                     }
-                    if fresh || worker.input.is_none() {
+                    if fresh {
+                        worker.input = None;
+                    }
+                    if worker.input.is_none() {
                         worker.input = Some(worker.source.connect().map_err(Refused::Connecting)?);
                     }
                     let shared = worker.shared.clone();

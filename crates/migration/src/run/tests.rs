@@ -1,3 +1,5 @@
+mod volumes;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
 use std::sync::Mutex;
@@ -178,8 +180,7 @@ impl Case {
             spool_bytes: 100_000,
             on_disk: false,
         };
-        let rows: Vec<InventoryRow> =
-            files.iter().map(|(name, content)| InventoryRow { name: name.clone(), bytes: content.len() as u64 }).collect();
+        let rows: Vec<InventoryRow> = files.iter().map(|(name, content)| row(name, content.len() as u64)).collect();
         case.add(&rows);
         case
     }
@@ -222,6 +223,10 @@ impl Case {
         assert!(self.destination.files() == files);
         assert_eq!(self.database().totals().expect("totals").of(State::Migrated).0, files.len() as u64);
     }
+}
+
+fn row(name: &str, bytes: u64) -> InventoryRow {
+    InventoryRow { name: name.to_owned(), bytes, position: None, digest: None }
 }
 
 fn some_files(count: u64) -> BTreeMap<String, Vec<u8>> {
@@ -509,7 +514,7 @@ fn an_absent_destination_is_not_taken_for_lost_files() {
     let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())));
     let findings = again::scan(&mut case.database(), &destination, 2, 1, &mut |_, _| true).expect("scanned");
     assert!(findings.is_absent && case.database().totals().expect("totals").of(State::Migrated).0 == 30);
-    case.add(&[InventoryRow { name: "new".into(), bytes: 3 }]);
+    case.add(&[row("new", 3)]);
     let error = case.run(&mut Notes::default()).expect_err("it is absent");
     assert!(matches!(error, RunError::DestinationAbsent(20)) && case.destination.files().is_empty(), "{error}");
     *case.destination.files.lock().expect("locked") = kept;

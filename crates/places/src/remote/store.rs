@@ -370,7 +370,7 @@ impl Connection for StoreConnection {
                     let (path, metadata) = entry.into_parts();
                     let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX))
                         || (self.kind == Kind::Swift && path.starts_with(SWIFT_PARTS));
-                    if metadata.is_file() && !is_part && !each(Listed { location: path, bytes: Some(metadata.content_length()) }) {
+                    if metadata.is_file() && !is_part && !each(Listed::new(path, Some(metadata.content_length()))) {
                         break;
                     }
                 }

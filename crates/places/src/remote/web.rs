@@ -334,7 +334,7 @@ impl Server {
                     }
                     pending.push(format!("{location}/"));
                 } else if !name.starts_with(PART_PREFIX) {
-                    goes_on = each(Listed { location, bytes: member.bytes });
+                    goes_on = each(Listed::new(location, member.bytes));
                 }
                 Ok(())
             })?;

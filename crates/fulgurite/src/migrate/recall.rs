@@ -1,0 +1,71 @@
+//! `migrate recall`: files that users wait for go before the others.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fulgurite_migration::run::database::Recalled;
+use serde_json::json;
+
+use super::folder::Migration;
+use crate::outcome::Misuse;
+use crate::{Outcome, Session, diagnostics, text};
+
+#[derive(Debug, Args)]
+pub(crate) struct Recall {
+    /// The migration's folder
+    folder: PathBuf,
+    /// Names of files, relative to the source; a name that ends with a slash stands for all files
+    /// below it
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// A file with a name on each line
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+}
+
+pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
+    if asked.names.is_empty() && asked.list.is_none() {
+        return Err(Misuse("name files, or a --list of them; see --help".to_owned()).into());
+    }
+    // A run may be going on: it looks for such files before each lot.
+    let mut migration = Migration::look(&asked.folder)?;
+    let (mut all, mut unknown) = (Recalled::default(), 0_u64);
+    let mut recall = |name: &str| -> Result<()> {
+        match migration.database.recall(name)? {
+            Some(more) => {
+                all = Recalled { files: all.files + more.files, migrated: all.migrated + more.migrated, failed: all.failed + more.failed };
+            }
+            None => {
+                unknown += 1;
+                let value = json!({ "kind": "unknown", "name": name });
+                diagnostics::write(&format!("{}: the inventory has no such file", text::harmless(name)), &value);
+            }
+        }
+        Ok(())
+    };
+    for name in &asked.names {
+        recall(name)?;
+    }
+    if let Some(path) = &asked.list {
+        let list = BufReader::new(File::open(path).with_context(|| text::path(path))?);
+        for line in list.lines() {
+            let line = line.with_context(|| text::path(path))?;
+            if !line.is_empty() {
+                recall(&line)?;
+            }
+        }
+    }
+    session.answer(|| json!({ "waiting": all.files, "migrated": all.migrated, "failed": all.failed, "unknown": unknown }));
+    session.say(&format!("{} before the others.", text::phrase(all.files, "file goes", "files go")));
+    if all.migrated > 0 {
+        session.say(&format!("{} at the destination already.", text::phrase(all.migrated, "file is", "files are")));
+    }
+    if all.failed > 0 {
+        let failed = text::phrase(all.failed, "file has", "files have");
+        session.warn(&format!("{failed} failed: `fulgurite migrate report` says why, and `migrate run --retry-failed` tries again."));
+    }
+    Ok(Outcome::troubled_if(unknown + all.failed > 0))
+}

@@ -1,0 +1,258 @@
+//! What inventories and users say of files: they are there, have a digest, or should go first.
+
+use fulgurite_digest::{Algorithm, Digest};
+use fulgurite_places::VolumePosition;
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::{Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, State, as_text, count, slot};
+
+/// A file of an inventory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InventoryRow {
+    /// Its location at the source.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Where it is, at a source that consists of volumes.
+    pub position: Option<VolumePosition>,
+    /// The digest that the source states of it.
+    pub digest: Option<Digest>,
+}
+
+impl InventoryRow {
+    /// The name without the volume: families span volumes.
+    fn name_on_volume(&self) -> &str {
+        let volume = self.position.as_ref().map(|position| position.volume.as_str());
+        volume.and_then(|volume| self.name.strip_prefix(volume)?.strip_prefix('/')).unwrap_or(&self.name)
+    }
+}
+
+/// Counts of files that a user asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recalled {
+    /// Files that go before others now.
+    pub files: u64,
+    /// Files that were at the destination already.
+    pub migrated: u64,
+    /// Files that had failed for good.
+    pub failed: u64,
+}
+
+/// Counts of files that an inventory added or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Added {
+    /// Files that were not known.
+    pub new: u64,
+    /// Files whose length has changed.
+    pub changed: u64,
+    /// Released files that the source has again.
+    pub reappeared: u64,
+}
+
+/// Counts of files that a list of digests has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AddedDigests {
+    /// Files that the source has.
+    pub known: u64,
+    /// Files that only the list has.
+    pub missing: u64,
+    /// Files that were migrated with another SHA-256.
+    pub wrong: u64,
+}
+
+impl std::ops::AddAssign for Added {
+    fn add_assign(&mut self, more: Self) {
+        self.new += more.new;
+        self.changed += more.changed;
+        self.reappeared += more.reappeared;
+    }
+}
+
+impl Database {
+    /// Adds files of an inventory. A file whose length has changed since an earlier inventory, or
+    /// of which the source states another digest, waits to be migrated, again if it was before; a
+    /// digest that a list stated of it stays, and decides when it is read. A released file stays
+    /// released. `family` names the family of a file.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]. Then nothing of these rows is added.
+    pub fn add(&mut self, rows: &[InventoryRow], family: &dyn Fn(&str) -> String) -> Result<Added, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let (mut added, mut moved) = (Added::default(), [(0_i64, 0_i64); State::ALL.len()]);
+        for row in rows {
+            let volume =
+                row.position.as_ref().map_or(Ok(i64::from(NO_VOLUME)), |position| name_id(&transaction, "volume", &position.volume))?;
+            let block = row.position.as_ref().map_or(0, |position| position.block.min(VolumePosition::MAX_BLOCK).cast_signed());
+            let waiting = &mut moved[State::Waiting as usize];
+            let Some(known) = known(&transaction, &row.name)? else {
+                let family = name_id(&transaction, "family", &family(row.name_on_volume()))?;
+                let sql = "INSERT INTO file (name, bytes, family, expected, volume, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                let expected = row.digest.as_ref().map(as_text);
+                transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed(), family, expected, volume, block])?;
+                *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
+                added.new += 1;
+                continue;
+            };
+            if known.was_released {
+                // It is only at the destination, and what the source has now is another file.
+                added.reappeared += 1;
+                continue;
+            }
+            if (known.volume, known.block) != (volume, block) {
+                let sql = "UPDATE file SET volume = ?2, block = ?3 WHERE id = ?1";
+                transaction.prepare_cached(sql)?.execute(params![known.id, volume, block])?;
+            }
+            let mut is_changed = known.bytes.cast_unsigned() != row.bytes || known.reason.as_deref() == Some(NOT_AT_THE_SOURCE);
+            if let Some(digest) = row.digest.as_ref().filter(|digest| known.expected.as_deref() != Some(&*as_text(digest))) {
+                transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![known.id, as_text(digest)])?;
+                is_changed |= known.sha256.is_some_and(|sha256| digest.algorithm() != Algorithm::Sha256 || sha256 != digest.value());
+            }
+            if is_changed {
+                let sql =
+                    "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE id = ?1";
+                transaction.prepare_cached(sql)?.execute(params![known.id, row.bytes.cast_signed()])?;
+                *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
+                let from = &mut moved[slot(known.state)?];
+                *from = (from.0 - 1, from.1 - known.bytes);
+                added.changed += 1;
+            }
+        }
+        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
+            count(&transaction, state, files, bytes)?;
+        }
+        transaction.commit()?;
+        Ok(added)
+    }
+
+    /// Adds digests that a list states; a later list overrides an earlier one. A file that was
+    /// migrated is compared: by its SHA-256 at once, by another digest when it is migrated again.
+    /// Files that no inventory had become failed ones, in the family that `family` names.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]. Then nothing of these rows is added.
+    pub fn add_digests(&mut self, rows: &[(String, Digest)], family: &dyn Fn(&str) -> String) -> Result<AddedDigests, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let (mut added, mut moved) = (AddedDigests::default(), [(0_i64, 0_i64); State::ALL.len()]);
+        for (name, digest) in rows {
+            let sql = "SELECT id, bytes, state, sha256, reason, expected FROM file WHERE name = ?1";
+            let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
+                let (id, bytes, state): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let (sha256, reason, expected): (Option<Vec<u8>>, Option<String>, Option<String>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+                Ok((id, bytes, state, sha256, reason, expected))
+            });
+            let Some((id, bytes, state, sha256, reason, expected)) = known.optional()? else {
+                let family = name_id(&transaction, "family", &family(name))?;
+                let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
+                transaction.prepare_cached(sql)?.execute(params![name, family, as_text(digest), NOT_AT_THE_SOURCE])?;
+                moved[State::Failed as usize].0 += 1;
+                added.missing += 1;
+                continue;
+            };
+            if reason.as_deref() == Some(NOT_AT_THE_SOURCE) {
+                added.missing += 1;
+            } else {
+                added.known += 1;
+            }
+            if expected.as_deref() == Some(&*as_text(digest)) {
+                continue;
+            }
+            transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![id, as_text(digest)])?;
+            let is_stored = [State::Written, State::Migrated, State::Released].into_iter().any(|of| of as i64 == state);
+            if !is_stored || digest.algorithm() == Algorithm::Sha256 && sha256.as_deref() == Some(digest.value()) {
+                continue;
+            }
+            let to = if digest.algorithm() == Algorithm::Sha256 {
+                let reason = "it was migrated with another SHA-256 than the list of digests states";
+                transaction.execute("UPDATE file SET state = 3, reason = ?2 WHERE id = ?1", params![id, reason])?;
+                added.wrong += 1;
+                State::Failed
+            } else if state == State::Released as i64 {
+                // The source doesn't have it any more.
+                continue;
+            } else {
+                transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE id = ?1", [id])?;
+                State::Waiting
+            };
+            for (index, sign) in [(slot(state)?, -1), (to as usize, 1)] {
+                moved[index] = (moved[index].0 + sign, moved[index].1 + sign * bytes);
+            }
+        }
+        for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {
+            count(&transaction, state, files, bytes)?;
+        }
+        transaction.commit()?;
+        Ok(added)
+    }
+
+    /// Lets files go before others: the file of a name, or all below a name that ends with a slash.
+    /// `None` if no file has the name.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn recall(&mut self, name: &str) -> Result<Option<Recalled>, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Names below `a/` are those from `a/` up to `a0`: `0` follows the slash.
+        let below = name.strip_suffix('/').map(|folder| format!("{folder}0"));
+        let which = if below.is_some() { "name > ?1 AND name < ?2" } else { "name = ?1 AND ?2 IS NULL" };
+        let mut recalled = Recalled::default();
+        let mut is_known = false;
+        {
+            let mut statement = transaction.prepare_cached(&format!("SELECT state, count(*) FROM file WHERE {which} GROUP BY state"))?;
+            let mut rows = statement.query(params![name, below])?;
+            while let Some(row) = rows.next()? {
+                let (state, files): (i64, i64) = (row.get(0)?, row.get(1)?);
+                is_known = true;
+                *match State::ALL[slot(state)?] {
+                    State::Waiting => &mut recalled.files,
+                    State::Failed => &mut recalled.failed,
+                    State::Written | State::Migrated | State::Released => &mut recalled.migrated,
+                } += files.cast_unsigned();
+            }
+            let sql = format!("UPDATE file SET recalled = 1 WHERE state = 0 AND recalled = 0 AND {which}");
+            transaction.prepare_cached(&sql)?.execute(params![name, below])?;
+        }
+        transaction.commit()?;
+        Ok(is_known.then_some(recalled))
+    }
+}
+
+/// What is known of a file that an inventory lists again.
+struct Known {
+    id: FileId,
+    bytes: i64,
+    state: i64,
+    reason: Option<String>,
+    was_released: bool,
+    volume: i64,
+    block: i64,
+    expected: Option<String>,
+    sha256: Option<Vec<u8>>,
+}
+
+fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, DatabaseError> {
+    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, expected, sha256 FROM file WHERE name = ?1";
+    let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
+        Ok(Known {
+            id: row.get(0)?,
+            bytes: row.get(1)?,
+            state: row.get(2)?,
+            reason: row.get(3)?,
+            was_released: row.get(4)?,
+            volume: row.get(5)?,
+            block: row.get(6)?,
+            expected: row.get(7)?,
+            sha256: row.get(8)?,
+        })
+    });
+    Ok(known.optional()?)
+}
+
+/// The identifier of a family or a volume, which is added if it is new.
+fn name_id(transaction: &Transaction<'_>, table: &str, name: &str) -> Result<i64, DatabaseError> {
+    let known = transaction.prepare_cached(&format!("SELECT id FROM {table} WHERE name = ?1"))?;
+    if let Some(known) = { known }.query_row([name], |row| row.get(0)).optional()? {
+        return Ok(known);
+    }
+    transaction.prepare_cached(&format!("INSERT INTO {table} (name) VALUES (?1)"))?.execute([name])?;
+    Ok(transaction.last_insert_rowid())
+}

@@ -1,0 +1,174 @@
+use fulgurite_places::VolumePosition;
+
+use super::*;
+
+fn row(name: &str, bytes: u64) -> InventoryRow {
+    InventoryRow { name: name.to_owned(), bytes, position: None, digest: None }
+}
+
+fn sha256(byte: u8) -> Digest {
+    Digest::new(Algorithm::Sha256, &[byte; 32]).expect("a digest")
+}
+
+fn opened() -> (tempfile::TempDir, Database) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Database::open(&folder.path().join("state.db")).expect("a database");
+    (folder, database)
+}
+
+fn by_letter(name: &str) -> String {
+    name[..1].to_owned()
+}
+
+#[test]
+fn files_are_offered_by_family_and_counted_by_state() {
+    let (folder, mut database) = opened();
+    database.add(&[row("b/1", 10), row("a/1", 20), row("b/2", 30)], &by_letter).expect("added");
+    let names = |database: &Database| -> Vec<String> {
+        database.waiting(NO_VOLUME, ReadingOrder::default(), 10).expect("rows").into_iter().map(|row| row.name).collect()
+    };
+    assert_eq!(names(&database), ["b/1", "b/2", "a/1"]);
+    assert_eq!(database.waiting(NO_VOLUME, ReadingOrder { block: 0, family: 1, id: 3 }, 10).expect("rows").len(), 1);
+    let changes = [
+        (1, Change::Written { sha256: sha256(1), stored: Stored::Written }),
+        (2, Change::Retry { at: 100, reason: "cut".into() }),
+        (3, Change::Failed { reason: "gone".into() }),
+    ];
+    database.record(&changes).expect("recorded");
+    drop(database);
+    let mut database = Database::open(&folder.path().join("state.db")).expect("a database");
+    let totals = database.totals().expect("totals");
+    let of = |state| totals.of(state);
+    assert_eq!((of(State::Waiting), of(State::Written), of(State::Failed), totals.all()), ((1, 20), (1, 10), (1, 30), (3, 60)));
+    assert!(names(&database).is_empty() && database.next_retry().expect("a time") == Some(100));
+    assert_eq!(database.take_retry(99, &|_| true).expect("none"), None);
+    assert_eq!(database.take_retry(100, &|_| false).expect("none"), None);
+    let again = database.take_retry(100, &|_| true).expect("a row").expect("a row");
+    assert_eq!((again.attempts, again.reason.as_deref()), (1, Some("cut")));
+    let written = database.in_state(State::Written, 0, 10).expect("rows");
+    assert_eq!(written[0].sha256, Some(sha256(1)));
+    database.record(&[(1, Change::Migrated { at: 50 })]).expect("recorded");
+    assert_eq!(database.migrated_until(49, 0, 10).expect("rows").len(), 0);
+    assert_eq!(database.migrated_until(50, 0, 10).expect("rows").len(), 1);
+    assert_eq!(database.retry_failed().expect("retried"), 1);
+    assert_eq!(database.totals().expect("totals").of(State::Waiting), (2, 50));
+}
+
+#[test]
+fn a_database_of_the_first_version_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state.db");
+    let old = Connection::open(&path).expect("a database");
+    old.execute_batch(SCHEMA).expect("a schema");
+    old.execute_batch(
+        "INSERT INTO family VALUES (1, 'a'); INSERT INTO file (name, bytes, family) VALUES ('a/1', 5, 1); PRAGMA user_version = 1",
+    )
+    .expect("a row");
+    drop(old);
+    for _ in 0..2 {
+        let mut database = Database::open(&path).expect("a database");
+        assert_eq!(database.recall("a/1").expect("recalled"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+        let rows = database.recalled(NO_VOLUME, 10).expect("rows");
+        assert_eq!((rows.len(), rows[0].volume, rows[0].is_recalled), (1, NO_VOLUME, true));
+    }
+    Connection::open(&path).and_then(|newer| newer.pragma_update(None, "user_version", VERSION + 1)).expect("changed");
+    assert!(matches!(Database::open(&path), Err(DatabaseError::Newer { found, .. }) if found == VERSION + 1));
+}
+
+#[test]
+fn files_of_a_volume_come_by_block_and_recalls_name_files_or_folders() {
+    let (_folder, mut database) = opened();
+    let at = |name: &str, volume: &str, block| InventoryRow {
+        position: Some(VolumePosition { volume: volume.to_owned(), block }),
+        digest: Some(sha256(1)),
+        ..row(name, 1)
+    };
+    let rows = [at("T2/b/x", "T2", 9), at("T1/a/x", "T1", 7), at("T1/b/y", "T1", 3), at("T2/a/z", "T2", 1), row("b/none", 1)];
+    let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+    database.add(&rows, &family).expect("added");
+    let names = |rows: Vec<FileRow>| rows.into_iter().map(|row| row.name).collect::<Vec<_>>();
+    let of = |database: &Database, volume| names(database.waiting(volume, ReadingOrder::default(), 9).expect("rows"));
+    assert_eq!(
+        (of(&database, NO_VOLUME), of(&database, 1), of(&database, 2)),
+        (vec!["b/none".into()], vec!["T2/a/z".into(), "T2/b/x".into()], vec!["T1/b/y".into(), "T1/a/x".into()])
+    );
+    let rows = database.waiting(1, ReadingOrder::default(), 9).expect("rows");
+    assert_eq!(names(database.waiting(1, ReadingOrder::of(&rows[0]), 9).expect("rows")), ["T2/b/x"]);
+    // Families are the same on all volumes.
+    assert_eq!(rows[1].family, database.waiting(2, ReadingOrder::default(), 1).expect("rows")[0].family);
+    assert_eq!(rows[0].expected, Some(sha256(1)));
+    assert_eq!(
+        (database.next_volume(None).ok(), database.next_volume(Some(1)).ok(), database.next_volume(Some(2)).ok()),
+        (Some(Some(0)), Some(Some(2)), Some(None))
+    );
+    // A file that was moved to another place of the tape.
+    database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added");
+    assert_eq!(of(&database, 2), ["T1/a/x", "T1/b/y"]);
+    assert_eq!(database.recall("T1/a").expect("nothing"), None);
+    assert_eq!(database.recall("T1/").expect("two"), Some(Recalled { files: 2, migrated: 0, failed: 0 }));
+    database.record(&[(1, Change::Failed { reason: "x".into() })]).expect("recorded");
+    assert_eq!(database.recall("T2/").expect("two"), Some(Recalled { files: 1, migrated: 0, failed: 1 }));
+    assert_eq!(database.recall("b/none").expect("one"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+    assert_eq!((database.next_recalled_volume(None).ok(), database.next_recalled_volume(Some(0)).ok()), (Some(Some(0)), Some(Some(1))));
+    assert_eq!(names(database.recalled(2, 9).expect("rows")), ["T1/a/x", "T1/b/y"]);
+    // What the source states of a migrated file has changed.
+    database
+        .record(&[(2, Change::Written { sha256: sha256(1), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
+        .expect("recorded");
+    assert_eq!(database.recall("T1/a/x").expect("one"), Some(Recalled { files: 0, migrated: 1, failed: 0 }));
+    assert_eq!(database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added"), Added::default());
+    let changed = InventoryRow { digest: Some(sha256(2)), ..at("T1/a/x", "T1", 1) };
+    assert_eq!(database.add(&[changed], &family).expect("added").changed, 1);
+}
+
+#[test]
+fn digests_agree_and_changed_files_wait() {
+    let (_folder, mut database) = opened();
+    let added = |new, changed, reappeared| Added { new, changed, reappeared };
+    assert_eq!(database.add(&[row("a", 5), row("b", 6)], &by_letter).expect("added"), added(2, 0, 0));
+    let md5 = |byte: u8| Digest::new(Algorithm::Md5, &[byte; 16]).expect("a digest");
+    let digests = |database: &mut Database, name: &str, digest: Digest| {
+        let added = database.add_digests(&[(name.into(), digest)], &by_letter).expect("added");
+        (added.known, added.missing, added.wrong)
+    };
+    assert_eq!(digests(&mut database, "a", md5(1)), (1, 0, 0));
+    assert_eq!(digests(&mut database, "a", sha256(1)), (1, 0, 0));
+    assert_eq!(database.waiting(NO_VOLUME, ReadingOrder::default(), 1).expect("a row")[0].expected, Some(sha256(1)));
+    // Only the list has it, until the source has it too, even if it is empty.
+    assert_eq!(digests(&mut database, "c", sha256(7)), (0, 1, 0));
+    assert_eq!(digests(&mut database, "c", sha256(8)), (0, 1, 0));
+    assert_eq!(database.totals().expect("totals").of(State::Failed), (1, 0));
+    assert_eq!(database.add(&[row("c", 0), row("a", 5)], &by_letter).expect("added"), added(0, 1, 0));
+    assert_eq!(database.totals().expect("totals").of(State::Failed), (0, 0));
+    database.add(&[row("c", 9)], &by_letter).expect("it has grown");
+    // A file that was migrated and changes is migrated again.
+    database
+        .record(&[(2, Change::Written { sha256: sha256(2), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
+        .expect("recorded");
+    assert_eq!(database.add(&[row("b", 8)], &by_letter).expect("added"), added(0, 1, 0));
+    assert_eq!(database.totals().expect("totals").of(State::Waiting), (3, 22));
+    assert!(
+        database
+            .waiting(NO_VOLUME, ReadingOrder::default(), 9)
+            .expect("rows")
+            .iter()
+            .any(|row| row.name == "b" && row.was_written && row.sha256.is_none())
+    );
+    // A digest that comes late is compared with what was migrated.
+    let migrate = |database: &mut Database| {
+        let written = Change::Written { sha256: sha256(2), stored: Stored::Found };
+        database.record(&[(2, written), (2, Change::Migrated { at: 1 })]).expect("recorded");
+    };
+    migrate(&mut database);
+    assert_eq!(digests(&mut database, "b", sha256(2)), (1, 0, 0));
+    assert_eq!(digests(&mut database, "b", md5(2)), (1, 0, 0));
+    assert_eq!(database.totals().expect("totals").of(State::Waiting).0, 3, "it is read again");
+    migrate(&mut database);
+    assert_eq!(digests(&mut database, "b", sha256(3)), (1, 0, 1));
+    assert_eq!(database.totals().expect("totals").of(State::Failed).0, 1);
+    // What was released stays so.
+    migrate(&mut database);
+    database.record(&[(2, Change::Released)]).expect("recorded");
+    assert_eq!(database.add(&[row("b", 99)], &by_letter).expect("added"), added(0, 0, 1));
+    assert_eq!(database.totals().expect("totals").of(State::Released), (1, 8));
+}
