@@ -16,27 +16,25 @@
 //! medium and not from memory, as far as the system does that. Calls have no deadlines: the system
 //! decides how long a disk or a network mount may take.
 
+mod listing;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Advice, AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::location::{self, PART_PREFIX};
+use self::listing::Listing;
+use super::location;
 use super::{Cause, Connection, Listed, Place, Refusal, fill, pass, wrong_length};
 
 /// Bytes per read.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Depth of folders that a listing descends to. Each level keeps a folder open.
-const DEPTH_MAX: usize = 256;
 
 /// A folder, or a mounted file system.
 #[derive(Debug, Clone)]
@@ -187,11 +185,11 @@ impl Connection for FolderConnection {
     /// listing fails and names one of them.
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         let root = self.root()?;
-        let mut listing = Listing { each, unnamed: None };
-        let complete = listing.folder(&root, "", 0)?;
+        let mut listing = Listing::new(each);
+        let complete = listing.folder(&root)?;
         // A root that went away in between may have ended the listing early.
         self.root()?;
-        match listing.unnamed {
+        match listing.unnamed() {
             Some(name) if complete => {
                 let detail = format!("{name} is not valid UTF-8; rename such files, other files are unaffected");
                 Err(Refusal::new(Cause::Unsupported, detail))
@@ -301,54 +299,6 @@ fn copy(file: &mut File, location: &str, bytes: u64, content: &mut dyn Read, buf
         file.write_all(&buffer[..piece]).map_err(|error| from_io(&error, location))?;
     }
     if received == bytes { Ok(()) } else { Err(wrong_length(received, bytes)) }
-}
-
-struct Listing<'a> {
-    each: &'a mut dyn FnMut(Listed) -> bool,
-    /// A name that isn't UTF-8.
-    unnamed: Option<String>,
-}
-
-impl Listing<'_> {
-    /// Returns false if the caller wants no more.
-    fn folder(&mut self, folder: &OwnedFd, prefix: &str, depth: usize) -> Result<bool, Refusal> {
-        let here = || if prefix.is_empty() { "the folder" } else { prefix };
-        if depth > DEPTH_MAX {
-            return Err(Refusal::new(Cause::Unsupported, format!("{prefix}: folders are nested more than {DEPTH_MAX} deep")));
-        }
-        let entries = Dir::read_from(folder).map_err(|errno| refusal(errno, here()))?;
-        for entry in entries {
-            let entry = entry.map_err(|errno| refusal(errno, here()))?;
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || name.starts_with(PART_PREFIX.as_bytes()) {
-                continue;
-            }
-            let Ok(text) = std::str::from_utf8(name) else {
-                self.unnamed.get_or_insert_with(|| format!("{:?}", Path::new(prefix).join(OsStr::from_bytes(name))));
-                continue;
-            };
-            let location = format!("{prefix}{text}");
-            let status = match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(status) => status,
-                // Removed since the folder was read.
-                Err(Errno::NOENT) => continue,
-                Err(errno) => return Err(refusal(errno, &location)),
-            };
-            let goes_on = match FileType::from_raw_mode(status.st_mode) {
-                FileType::RegularFile => (self.each)(Listed::new(location, u64::try_from(status.st_size).ok())),
-                FileType::Directory => match rustix::fs::openat(folder, entry.file_name(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-                    Ok(inner) => self.folder(&inner, &format!("{location}/"), depth + 1)?,
-                    Err(Errno::NOENT) => true,
-                    Err(errno) => return Err(refusal(errno, &location)),
-                },
-                _ => true,
-            };
-            if !goes_on {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

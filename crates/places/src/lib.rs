@@ -181,6 +181,13 @@ pub struct VolumePosition {
 impl VolumePosition {
     /// The largest block number.
     pub const MAX_BLOCK: u64 = i64::MAX as u64;
+
+    /// A block of a volume with two partitions, which follow each other.
+    #[must_use]
+    pub fn in_partition(volume: String, is_second: bool, block: u64) -> Self {
+        let half = Self::MAX_BLOCK / 2;
+        Self { volume, block: block.min(half) + if is_second { half } else { 0 } }
+    }
 }
 
 /// Why a place did not do what was asked. None of these says that a copy is corrupt.

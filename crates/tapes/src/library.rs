@@ -161,15 +161,10 @@ impl Connection for TapeConnection {
             let mut goes_on = true;
             self.library.read_volume(&volume, &mut |file| {
                 let (partition, block) = file.first_block();
-                // The partitions follow each other on the tape.
-                let block = match partition {
-                    Partition::A => block.min(VolumePosition::MAX_BLOCK / 2),
-                    Partition::B => (VolumePosition::MAX_BLOCK / 2).saturating_add(block).min(VolumePosition::MAX_BLOCK),
-                };
                 goes_on = each(Listed {
                     location: format!("{volume}/{}", file.path),
                     bytes: Some(file.bytes),
-                    position: Some(VolumePosition { volume: volume.clone(), block }),
+                    position: Some(VolumePosition::in_partition(volume.clone(), partition == Partition::B, block)),
                     digest: file.digest,
                 });
                 goes_on

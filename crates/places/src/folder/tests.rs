@@ -1,5 +1,8 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use super::location::PART_PREFIX;
 use super::*;
 
 fn folder() -> (tempfile::TempDir, Box<dyn Connection>) {
