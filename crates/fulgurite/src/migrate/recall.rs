@@ -13,6 +13,9 @@ use super::folder::Migration;
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, diagnostics, text};
 
+/// Names that are recorded in one transaction.
+const BATCH: usize = 1_000;
+
 #[derive(Debug, Args)]
 pub(crate) struct Recall {
     /// The migration's folder
@@ -33,30 +36,35 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
     // A run may be going on: it looks for such files before each lot.
     let mut migration = Migration::look(&asked.folder)?;
     let (mut all, mut unknown) = (Recalled::default(), 0_u64);
-    let mut recall = |name: &str| -> Result<()> {
-        match migration.database.recall(name)? {
-            Some(more) => {
-                all = Recalled { files: all.files + more.files, migrated: all.migrated + more.migrated, failed: all.failed + more.failed };
-            }
-            None => {
+    let mut recall = |names: &mut Vec<String>| -> Result<()> {
+        for (name, recalled) in names.iter().zip(migration.database.recall(names)?) {
+            if let Some(more) = recalled {
+                all.files += more.files;
+                all.migrated += more.migrated;
+                all.failed += more.failed;
+            } else {
                 unknown += 1;
                 let value = json!({ "kind": "unknown", "name": name });
                 diagnostics::write(&format!("{}: the inventory has no such file", text::harmless(name)), &value);
             }
         }
+        names.clear();
         Ok(())
     };
-    for name in &asked.names {
-        recall(name)?;
-    }
+    recall(&mut asked.names.clone())?;
     if let Some(path) = &asked.list {
         let list = BufReader::new(File::open(path).with_context(|| text::path(path))?);
+        let mut names = Vec::new();
         for line in list.lines() {
-            let line = line.with_context(|| text::path(path))?;
-            if !line.is_empty() {
-                recall(&line)?;
+            let name = line.with_context(|| text::path(path))?;
+            if !name.is_empty() {
+                names.push(name);
+            }
+            if names.len() == BATCH {
+                recall(&mut names)?;
             }
         }
+        recall(&mut names)?;
     }
     session.answer(|| json!({ "waiting": all.files, "migrated": all.migrated, "failed": all.failed, "unknown": unknown }));
     session.say(&format!("{} before the others.", text::phrase(all.files, "file goes", "files go")));

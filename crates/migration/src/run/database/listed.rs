@@ -184,36 +184,47 @@ impl Database {
         Ok(added)
     }
 
-    /// Lets files go before others: the file of a name, or all below a name that ends with a slash.
-    /// `None` if no file has the name.
+    /// Lets files go before others: the file of each name, or all below a name that ends with a
+    /// slash. The result for a name is `None` if the inventory has no such file.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]. Then nothing has changed.
+    pub fn recall(&mut self, names: &[String]) -> Result<Vec<Option<Recalled>>, DatabaseError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let recalled = names.iter().map(|name| recall(&transaction, name)).collect::<Result<_, _>>()?;
+        transaction.commit()?;
+        Ok(recalled)
+    }
+
+    /// Number of waiting files that users asked for.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn recall(&mut self, name: &str) -> Result<Option<Recalled>, DatabaseError> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Names below `a/` are those from `a/` up to `a0`: `0` follows the slash.
-        let below = name.strip_suffix('/').map(|folder| format!("{folder}0"));
-        let which = if below.is_some() { "name > ?1 AND name < ?2" } else { "name = ?1 AND ?2 IS NULL" };
-        let mut recalled = Recalled::default();
-        let mut is_known = false;
-        {
-            let mut statement = transaction.prepare_cached(&format!("SELECT state, count(*) FROM file WHERE {which} GROUP BY state"))?;
-            let mut rows = statement.query(params![name, below])?;
-            while let Some(row) = rows.next()? {
-                let (state, files): (i64, i64) = (row.get(0)?, row.get(1)?);
-                is_known = true;
-                *match State::ALL[slot(state)?] {
-                    State::Waiting => &mut recalled.files,
-                    State::Failed => &mut recalled.failed,
-                    State::Written | State::Migrated | State::Released => &mut recalled.migrated,
-                } += files.cast_unsigned();
-            }
-            let sql = format!("UPDATE file SET recalled = 1 WHERE state = 0 AND recalled = 0 AND {which}");
-            transaction.prepare_cached(&sql)?.execute(params![name, below])?;
-        }
-        transaction.commit()?;
-        Ok(is_known.then_some(recalled))
+    pub fn recalled_files(&self) -> Result<u64, DatabaseError> {
+        let sql = "SELECT count(*) FROM file WHERE state = 0 AND retry_at IS NULL AND recalled = 1";
+        Ok(self.connection.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     }
+}
+
+fn recall(transaction: &Transaction<'_>, name: &str) -> Result<Option<Recalled>, DatabaseError> {
+    // Names below `a/` are those from `a/` up to `a0`: `0` follows the slash.
+    let below = name.strip_suffix('/').map(|folder| format!("{folder}0"));
+    let which = if below.is_some() { "name > ?1 AND name < ?2" } else { "name = ?1 AND ?2 IS NULL" };
+    let (mut recalled, mut is_known) = (Recalled::default(), false);
+    let mut statement = transaction.prepare_cached(&format!("SELECT state, count(*) FROM file WHERE {which} GROUP BY state"))?;
+    let mut rows = statement.query(params![name, below])?;
+    while let Some(row) = rows.next()? {
+        let (state, files): (i64, i64) = (row.get(0)?, row.get(1)?);
+        is_known = true;
+        *match State::ALL[slot(state)?] {
+            State::Waiting => &mut recalled.files,
+            State::Failed => &mut recalled.failed,
+            State::Written | State::Migrated | State::Released => &mut recalled.migrated,
+        } += files.cast_unsigned();
+    }
+    let sql = format!("UPDATE file SET recalled = 1 WHERE state = 0 AND recalled = 0 AND {which}");
+    transaction.prepare_cached(&sql)?.execute(params![name, below])?;
+    Ok(is_known.then_some(recalled))
 }
 
 /// What is known of a file that an inventory lists again.

@@ -6,6 +6,10 @@ fn row(name: &str, bytes: u64) -> InventoryRow {
     InventoryRow { name: name.to_owned(), bytes, position: None, digest: None }
 }
 
+fn recall(database: &mut Database, name: &str) -> Option<Recalled> {
+    database.recall(&[name.to_owned()]).expect("recalled").remove(0)
+}
+
 fn sha256(byte: u8) -> Digest {
     Digest::new(Algorithm::Sha256, &[byte; 32]).expect("a digest")
 }
@@ -67,7 +71,8 @@ fn a_database_of_the_first_version_is_brought_up_to_date() {
     drop(old);
     for _ in 0..2 {
         let mut database = Database::open(&path).expect("a database");
-        assert_eq!(database.recall("a/1").expect("recalled"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+        assert_eq!(recall(&mut database, "a/1"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+        assert_eq!(database.recalled_files().expect("a number"), 1);
         let rows = database.recalled(NO_VOLUME, 10).expect("rows");
         assert_eq!((rows.len(), rows[0].volume, rows[0].is_recalled), (1, NO_VOLUME, true));
     }
@@ -104,18 +109,18 @@ fn files_of_a_volume_come_by_block_and_recalls_name_files_or_folders() {
     // A file that was moved to another place of the tape.
     database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added");
     assert_eq!(of(&database, 2), ["T1/a/x", "T1/b/y"]);
-    assert_eq!(database.recall("T1/a").expect("nothing"), None);
-    assert_eq!(database.recall("T1/").expect("two"), Some(Recalled { files: 2, migrated: 0, failed: 0 }));
+    assert_eq!(recall(&mut database, "T1/a"), None);
+    assert_eq!(recall(&mut database, "T1/"), Some(Recalled { files: 2, migrated: 0, failed: 0 }));
     database.record(&[(1, Change::Failed { reason: "x".into() })]).expect("recorded");
-    assert_eq!(database.recall("T2/").expect("two"), Some(Recalled { files: 1, migrated: 0, failed: 1 }));
-    assert_eq!(database.recall("b/none").expect("one"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+    assert_eq!(recall(&mut database, "T2/"), Some(Recalled { files: 1, migrated: 0, failed: 1 }));
+    assert_eq!(recall(&mut database, "b/none"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
     assert_eq!((database.next_recalled_volume(None).ok(), database.next_recalled_volume(Some(0)).ok()), (Some(Some(0)), Some(Some(1))));
     assert_eq!(names(database.recalled(2, 9).expect("rows")), ["T1/a/x", "T1/b/y"]);
     // What the source states of a migrated file has changed.
     database
         .record(&[(2, Change::Written { sha256: sha256(1), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
         .expect("recorded");
-    assert_eq!(database.recall("T1/a/x").expect("one"), Some(Recalled { files: 0, migrated: 1, failed: 0 }));
+    assert_eq!(recall(&mut database, "T1/a/x"), Some(Recalled { files: 0, migrated: 1, failed: 0 }));
     assert_eq!(database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added"), Added::default());
     let changed = InventoryRow { digest: Some(sha256(2)), ..at("T1/a/x", "T1", 1) };
     assert_eq!(database.add(&[changed], &family).expect("added").changed, 1);

@@ -134,10 +134,8 @@ impl Watcher for Recalls<'_> {
     fn stepped(&mut self, now: Micros, event: &Event, commands: &[Command], run: &Progress<'_>) -> io::Result<()> {
         if let Event::Offered { lot, .. } = event {
             self.offered.push((lot.priority, lot.files));
-            for name in self.names.drain(..) {
-                let recalled = self.database.database().recall(&name).expect("recalled");
-                assert!(recalled.is_some(), "{name}");
-            }
+            let recalled = self.database.database().recall(&std::mem::take(&mut self.names)).expect("recalled");
+            assert!(recalled.iter().all(Option::is_some), "{recalled:?}");
         }
         self.notes.stepped(now, event, commands, run)
     }
