@@ -12,7 +12,8 @@ pub struct StreamId(pub u16);
 pub struct SpoolId(pub u16);
 
 /// What a stream does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Reads from the source into a spool volume.
     Input,

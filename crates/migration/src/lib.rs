@@ -20,6 +20,7 @@
 //! | [`figures`] | what each stream did with its time, and what it waited for |
 //! | [`run`] | the pipeline with real stores |
 //! | [`plan`] | the pipeline in a simulation: how long a migration takes, and what limits it |
+//! | [`quantities`] | sizes, rates and times in words |
 #![forbid(unsafe_code)]
 
 mod event;
@@ -29,6 +30,7 @@ pub mod layout;
 mod lot;
 pub mod pipeline;
 pub mod plan;
+pub mod quantities;
 pub mod run;
 
 pub use event::{Command, Event};

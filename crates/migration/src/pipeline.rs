@@ -17,6 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
+use serde::{Deserialize, Serialize};
 
 use crate::event::{Command, Done, Event};
 use crate::layout::{Layout, Rules, Spool, SpoolId, Stage, StreamId, StreamPlace};
@@ -32,7 +33,8 @@ pub enum Activity {
 }
 
 /// What a stream waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Wait {
     /// The run has not begun, is paused, or ends.
     Order,
@@ -85,6 +87,23 @@ impl Wait {
             Self::Family => "family",
             Self::Scan => "scan",
             Self::Output => "output",
+        }
+    }
+
+    /// What it means, after "waiting".
+    #[must_use]
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Order => "for orders",
+            Self::Inventory => "for the inventory",
+            Self::Files => "for files",
+            Self::Limit => "for the limit of the hour",
+            Self::Room => "for room in spools",
+            Self::Volume => "for a spool volume in use",
+            Self::Input => "for inputs",
+            Self::Family => "for an output that writes the family",
+            Self::Scan => "for scans",
+            Self::Output => "for outputs",
         }
     }
 }

@@ -10,6 +10,7 @@ mod folder;
 mod init;
 mod plan;
 mod recall;
+mod progress;
 mod run;
 mod scenario;
 mod status;

@@ -129,7 +129,7 @@ fn vary(session: &Session, asked: &Plan, overrides: &[Override]) -> Result<Outco
         let planned = plan::simulate(&Scenario::read(&asked.scenario, &all)?);
         let values = point.iter().map(|value| Value::Text(value.text().to_owned()));
         let figures = [planned.elapsed().seconds() / 86_400.0, planned.rate() / 1e6, planned.seconds_per_gb(), planned.months_per_pb()];
-        let duties = [planned.duty(Stage::Input), planned.duty(Stage::Output)];
+        let duties = [planned.stage(Stage::Input).duty(), planned.stage(Stage::Output).duty()];
         let stage = planned.limiting_stage().map_or("", Stage::name);
         let row = values.chain(figures.into_iter().chain(duties).map(Value::F64));
         table.push(row.chain([Value::Text(stage.to_owned()), Value::F64(planned.scenario.cost())])).context("a row of figures")?;
@@ -153,8 +153,8 @@ fn one_json(planned: &Planned) -> serde_json::Value {
         "bytes_per_second": planned.rate(),
         "seconds_per_gb": planned.seconds_per_gb(),
         "months_per_pb": planned.months_per_pb(),
-        "input_duty": planned.duty(Stage::Input),
-        "output_duty": planned.duty(Stage::Output),
+        "input_duty": planned.stage(Stage::Input).duty(),
+        "output_duty": planned.stage(Stage::Output).duty(),
         "limited_by": planned.limiting_stage().map(Stage::name),
         "streams": tables::rows_json(&planned.table()),
     })

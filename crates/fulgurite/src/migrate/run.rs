@@ -11,10 +11,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_domain::Micros;
-use fulgurite_migration::figures::Figures;
 use fulgurite_migration::journal::JournalWriter;
 use fulgurite_migration::layout::Stage;
-use fulgurite_migration::pipeline::Wait;
 use fulgurite_migration::run::certificate;
 use fulgurite_migration::run::database::{State, Totals};
 use fulgurite_migration::run::destination::Destination;
@@ -25,6 +23,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s, write_json};
+use super::progress::{self, RunProgress};
 use crate::{Outcome, Session, diagnostics, signals, text};
 
 /// How often the progress is written for `migrate status`.
@@ -85,9 +84,9 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let result = run::run(&setup, &mut migration.database, &mut watching);
     watching.bar.finish_and_clear();
     let Watching { last, began, .. } = watching;
-    if let Some(mut last) = last {
-        last["ended_at"] = now_s().into();
-        write_json(&migration.path("progress.json"), &last).context("progress.json")?;
+    if let Some(last) = last {
+        let last = RunProgress { ended_at: Some(now_s()), ..last };
+        write_json(&migration.path("progress.json"), &json!(last)).context("progress.json")?;
     }
     result.context("the run is incomplete; the next goes on from there")?;
     drop(setup);
@@ -176,7 +175,7 @@ struct Watching {
     named: Option<Instant>,
     journal: JournalWriter<BufWriter<File>>,
     /// What was written last.
-    last: Option<Value>,
+    last: Option<RunProgress>,
 }
 
 impl Watching {
@@ -231,20 +230,21 @@ impl Watcher for Watching {
         self.written = Instant::now();
         let (waiting, written) = (run.totals.of(State::Waiting), run.totals.of(State::Written));
         let left = self.pace.left(waiting.1 + written.1);
-        let value = json!({
-            "at": now_s(),
-            "elapsed_s": self.began.elapsed().as_secs_f64(),
-            "totals": totals_json(&run.totals),
-            "lots": run.pipeline.lots(),
-            "left_s": left.map(|left| left.mean_s),
-            "left_interval_s": left.and_then(|left| left.interval_s),
-            "streams": streams_json(run.figures),
-            "spools": spools_json(run.figures),
-        });
+        let progress = RunProgress {
+            at: now_s(),
+            ended_at: None,
+            elapsed_s: self.began.elapsed().as_secs_f64(),
+            totals: totals_json(&run.totals),
+            lots: run.pipeline.lots(),
+            left_s: left.map(|left| left.mean_s),
+            left_interval_s: left.and_then(|left| left.interval_s),
+            streams: run.figures.streams.clone(),
+            spools: progress::spools(run.figures),
+        };
         self.bar.set_message(format!("{} left", text::count(waiting.0 + written.0, "file")));
         self.journal.flush()?;
-        write_json(&self.progress, &value)?;
-        self.last = Some(value);
+        write_json(&self.progress, &json!(progress))?;
+        self.last = Some(progress);
         Ok(())
     }
 
@@ -262,20 +262,4 @@ impl Watcher for Watching {
                 .suspend(|| diagnostics::note(&format!("the {place} can't be reached, and is tried again: {}", text::harmless(reason))));
         }
     }
-}
-
-fn streams_json(figures: &Figures) -> Value {
-    let stream = |of: &fulgurite_migration::figures::StreamFigures| {
-        let waits = Wait::ALL.into_iter().zip(of.waits).filter(|(_, time)| *time > Micros::ZERO);
-        json!({
-            "stage": of.place.stage.name(), "number": of.place.number, "files": of.files, "bytes": of.bytes,
-            "busy_s": of.busy.seconds(), "moving_s": of.moving.seconds(),
-            "waits_s": Value::Object(waits.map(|(wait, time)| (wait.name().to_owned(), time.seconds().into())).collect()),
-        })
-    };
-    figures.streams.iter().map(stream).collect()
-}
-
-fn spools_json(figures: &Figures) -> Value {
-    figures.spools.iter().map(|of| json!({ "mean_bytes": figures.mean_bytes(of), "max_bytes": of.max_bytes })).collect()
 }

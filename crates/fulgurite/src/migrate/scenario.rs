@@ -1,40 +1,26 @@
 //! A scenario for `migrate plan` from what a run has measured.
 
 use anyhow::{Result, bail};
+use fulgurite_domain::Micros;
+use fulgurite_migration::figures::StageFigures;
+use fulgurite_migration::layout::Stage;
 use fulgurite_migration::plan::Scenario;
 use fulgurite_migration::run::database::{State, Totals};
-use serde_json::Value;
 
 use super::folder::Migration;
+use super::progress::RunProgress;
 
-/// A stage as a run has measured it.
-struct Measured {
-    bytes_s: f64,
-    gap_s: f64,
-}
-
-impl Measured {
-    /// From the streams of the stage; `None` if they moved nothing.
-    fn of(progress: &Value, stage: &str) -> Option<Self> {
-        let streams = progress["streams"].as_array()?;
-        let sum = |name: &str| -> f64 {
-            streams.iter().filter(|stream| stream["stage"] == stage).filter_map(|stream| stream[name].as_f64()).sum()
-        };
-        let (files, bytes, busy, moving) = (sum("files"), sum("bytes"), sum("busy_s"), sum("moving_s"));
-        (bytes > 0.0 && moving > 0.0).then(|| Self { bytes_s: bytes / moving, gap_s: ((busy - moving) / files).max(0.0) })
-    }
-
-    fn section(&self, name: &str) -> String {
-        let (rate, gap) = (self.bytes_s.max(1.0), self.gap_s * 1e3);
-        format!("[{name}]\nrate = \"{rate:.0} B/s\"\ngap = \"{gap:.6} ms\"\ngap_max = \"{gap:.6} ms\"\n")
-    }
+/// The section of a stage with the rate and the gap that a run has measured.
+fn section(of: &StageFigures) -> String {
+    let (name, rate, gap) = (of.stage.name(), of.rate().max(1.0), of.gap_s() * 1e3);
+    format!("[{name}]\nrate = \"{rate:.0} B/s\"\ngap = \"{gap:.6} ms\"\ngap_max = \"{gap:.6} ms\"\n")
 }
 
 /// The scenario of what is left of a migration, or of all of it if nothing is.
-pub(super) fn of(migration: &Migration, progress: Option<&Value>, totals: &Totals) -> Result<String> {
-    let stages = ["input", "output", "scan"];
-    let measured: Option<Vec<Measured>> = progress.and_then(|progress| stages.iter().map(|stage| Measured::of(progress, stage)).collect());
-    let Some(measured) = measured else {
+pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: &Totals) -> Result<String> {
+    let stages = progress.map(|progress| Stage::ALL.map(|stage| progress.stage(stage)));
+    let has_moved = |of: &StageFigures| of.bytes > 0 && of.moving > Micros::ZERO;
+    let Some(stages) = stages.filter(|stages| stages.iter().all(has_moved)) else {
         bail!("no run has moved anything yet, so no rates are known: write a scenario by hand, or run the migration for a while");
     };
     let waiting = totals.of(State::Waiting);
@@ -46,7 +32,6 @@ pub(super) fn of(migration: &Migration, progress: Option<&Value>, totals: &Total
     // Lots end with a family and with a volume.
     let groups = migration.database.groups()?.max(1);
     let lot_files = settings.lot_files.min(usize::try_from(totals.all().0.div_ceil(groups)).unwrap_or(usize::MAX)).max(1);
-    let sections: Vec<String> = measured.iter().zip(stages).map(|(measured, stage)| measured.section(stage)).collect();
     let text = format!(
         "title = \"{what} of a migration, at the rates of its last run\"\n\n\
          [files]\ntotal = \"{bytes} B\"\nsize = \"{size} B\"\nlot_files = {lot_files}\nlot_bytes = \"{lot_bytes} B\"\n\n{sections}\n\
@@ -54,7 +39,7 @@ pub(super) fn of(migration: &Migration, progress: Option<&Value>, totals: &Total
          [stations]\ncount = 1\ninputs = {inputs}\noutputs = {outputs}\nscans = {scans}\nspools = 1\nspool = \"{spool_bytes} B\"\n\
          spool_exclusive = false\nspool_write = \"1 PB/s\"\nspool_read = \"1 PB/s\"\nlink = \"1 PB/s\"\n",
         lot_bytes = settings.lot_bytes,
-        sections = sections.join("\n"),
+        sections = stages.each_ref().map(section).join("\n"),
         together = settings.layout.rules.families_together,
         unscanned = settings.layout.rules.unscanned_max,
         inputs = station.inputs,

@@ -1,6 +1,5 @@
 //! `migrate status`, `pause`, `resume` and `report`.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -8,10 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_migration::journal;
+use fulgurite_migration::layout::Stage;
+use fulgurite_migration::quantities::{grouped, percent, rate, short_time, time};
 use fulgurite_migration::run::database::State;
 use serde_json::{Value, json};
 
 use super::folder::Migration;
+use super::progress::RunProgress;
 use super::run::totals_json;
 use super::scenario;
 use crate::{Outcome, Session, text};
@@ -23,13 +25,13 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let migration = Migration::look(folder)?;
     let totals = migration.database.totals()?;
     let (is_running, is_paused) = (is_locked(&migration), migration.is_paused());
-    let progress = migration.progress().filter(|_| is_running);
+    let progress = RunProgress::read(&migration).filter(|_| is_running);
     session.answer(|| {
         json!({
             "source": migration.settings.source.place, "destination": migration.settings.destination.place,
             "running": is_running, "paused": is_paused, "totals": totals_json(&totals),
-            "left_s": progress.as_ref().map(|progress| progress["left_s"].clone()),
-            "left_interval_s": progress.as_ref().map(|progress| progress["left_interval_s"].clone()),
+            "left_s": progress.as_ref().map(|progress| progress.left_s),
+            "left_interval_s": progress.as_ref().map(|progress| progress.left_interval_s),
         })
     });
     session.say(&format!("From {} to {}", migration.settings.source.place, migration.settings.destination.place));
@@ -42,12 +44,10 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
             session.say(&format!("  {:<9} {:>14}  {}", state.name(), text::count(files, "file"), text::bytes(bytes)));
         }
     }
-    let seconds = |name: &str| progress.as_ref().and_then(|progress| progress[name].as_f64());
     let state = match (is_running, is_paused) {
         (true, true) => "A run is going on, and paused.".to_owned(),
-        (true, false) => seconds("left_s").map_or("A run is going on.".to_owned(), |left| {
-            let interval = progress.as_ref().map(|progress| &progress["left_interval_s"]);
-            let bounds = interval.and_then(|interval| interval[0].as_f64().zip(interval[1].as_f64()));
+        (true, false) => progress.as_ref().and_then(|progress| progress.left_s).map_or("A run is going on.".to_owned(), |left| {
+            let bounds = progress.as_ref().and_then(|progress| progress.left_interval_s);
             let bounds = bounds.map_or_else(String::new, |(low, high)| format!(" (95 %: {} to {})", time(low), time(high)));
             format!("A run is going on; at this pace it ends in {}{bounds}.", time(left))
         }),
@@ -90,7 +90,7 @@ pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
     let migration = Migration::look(&asked.folder)?;
     let totals = migration.database.totals()?;
     let failed = migration.database.in_state(State::Failed, 0, FAILED_MAX)?;
-    let progress = migration.progress();
+    let progress = RunProgress::read(&migration);
     if let Some(path) = &asked.scenario {
         let text = scenario::of(&migration, progress.as_ref(), &totals)?;
         fs::write(path, text).with_context(|| text::path(path))?;
@@ -104,7 +104,7 @@ pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
     });
     if let Some(progress) = &progress {
         let which = if is_locked(&migration) { "The last run so far" } else { "Last run that moved files" };
-        session.say(&format!("{which}, {}:\n{}", time(progress["elapsed_s"].as_f64().unwrap_or(0.0)), stages(progress)));
+        session.say(&format!("{which}, {}:\n{}", time(progress.elapsed_s), stages(progress)));
     }
     let (count, bytes) = totals.of(State::Failed);
     if count == 0 {
@@ -133,50 +133,29 @@ pub(super) fn replay(session: &Session, folder: &Path) -> Result<Outcome> {
 }
 
 /// A line for each stage: rates, gaps, duty factors, and what its streams waited for.
-fn stages(progress: &Value) -> String {
-    let elapsed = progress["elapsed_s"].as_f64().unwrap_or(0.0);
-    let streams = progress["streams"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut lines = String::new();
-    for stage in ["input", "output", "scan"] {
-        let of: Vec<&Value> = streams.iter().filter(|stream| stream["stage"] == stage).collect();
-        let sum = |name: &str| of.iter().filter_map(|stream| stream[name].as_f64()).sum::<f64>();
-        let (files, bytes, busy, moving) = (sum("files"), sum("bytes"), sum("busy_s"), sum("moving_s"));
-        let ratio = |of: f64, to: f64| if to > 0.0 { of / to } else { 0.0 };
-        let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
-        for (name, time) in of.iter().filter_map(|stream| stream["waits_s"].as_object()).flatten() {
-            *waits.entry(name).or_default() += time.as_f64().unwrap_or(0.0);
-        }
-        let whole = elapsed * of.len() as f64;
-        let mut waits: Vec<(&str, f64)> = waits.into_iter().map(|(name, time)| (name, ratio(time, whole))).collect();
-        waits.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let waits: Vec<String> =
-            waits.iter().filter(|(_, share)| *share >= 0.01).map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
-        lines += &format!(
-            "  {} {stage}{}: {files} files, {} MB/s each while moving, gap {:.1} ms, duty {:.2} of {}, busy {:.0} %{}\n",
-            of.len(),
-            if of.len() == 1 { "" } else { "s" },
-            (ratio(bytes, moving) / 1e6).round(),
-            ratio(busy - moving, files).max(0.0) * 1e3,
-            ratio(moving, elapsed),
-            of.len(),
-            ratio(busy, whole) * 100.0,
+fn stages(progress: &RunProgress) -> String {
+    let line = |stage: Stage| {
+        let of = progress.stage(stage);
+        let waits = of.wait_shares().into_iter().filter(|(_, share)| *share >= 0.01);
+        let waits: Vec<String> = waits.map(|(wait, share)| format!("{} {}", wait.name(), percent(share))).collect();
+        format!(
+            "  {} {}{}: {} files, {} each while moving, gap {}, duty {:.2} of {}, busy {}{}\n",
+            of.streams,
+            stage.name(),
+            if of.streams == 1 { "" } else { "s" },
+            grouped(of.files),
+            rate(of.rate()),
+            short_time(of.gap_s()),
+            of.duty(),
+            of.streams,
+            percent(of.busy_share()),
             if waits.is_empty() { String::new() } else { format!("; waiting for {}", waits.join(", ")) },
-        );
-    }
-    lines
+        )
+    };
+    Stage::ALL.map(line).concat()
 }
 
 /// True while a command changes the migration.
 fn is_locked(migration: &Migration) -> bool {
     File::open(migration.path("lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 172_800.0 => format!("{:.1} d", s / 86_400.0),
-        s if s >= 7_200.0 => format!("{:.1} h", s / 3_600.0),
-        s if s >= 120.0 => format!("{:.0} min", s / 60.0),
-        s if s >= 10.0 => format!("{s:.0} s"),
-        s => format!("{s:.1} s"),
-    }
 }

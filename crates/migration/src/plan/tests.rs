@@ -62,12 +62,12 @@ fn the_slowest_stage_sets_the_pace() {
 fn a_stream_says_what_it_waits_for() {
     let outcome = simulate(&simple(&[]));
     assert_eq!(outcome.limiting_stage(), Some(Stage::Input));
-    let (busy, waits) = outcome.shares(Stage::Output);
-    assert_near(busy, 1_000.0 / 2_010.0, 1e-3);
-    assert_eq!(waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(wait, _)| *wait), Some(Wait::Input));
+    let outputs = outcome.stage(Stage::Output);
+    assert_near(outputs.busy_share(), 1_000.0 / 2_010.0, 1e-3);
+    assert_eq!(outputs.wait_shares().first().map(|(wait, _)| *wait), Some(Wait::Input));
     let slow = simulate(&simple(&["output.rate=\"10 MB/s\""]));
     assert_eq!(slow.limiting_stage(), Some(Stage::Output));
-    let waits = slow.shares(Stage::Input).1;
+    let waits = slow.stage(Stage::Input).wait_shares();
     assert!(waits.iter().any(|&(wait, share)| wait == Wait::Room && share > 0.5), "{waits:?}");
     // The spool volume of 10 GB is full most of the time.
     assert!(slow.figures.mean_bytes(&slow.figures.spools[0]) > 9e9 && slow.figures.spools[0].max_bytes == 10_000_000_000);
@@ -96,13 +96,14 @@ fn small_files_move_in_lots() {
     let lots = [&small[..], &["files.lot_files=100"]].concat();
     let outcome = simulate(&simple(&lots));
     assert_near(outcome.elapsed().seconds(), 301.0, 0.001);
-    assert_eq!(outcome.figures.passed(Stage::Output), (10_000, 10_000_000_000));
+    let passed = outcome.stage(Stage::Output);
+    assert_eq!((passed.files, passed.bytes), (10_000, 10_000_000_000));
 }
 
 #[test]
 fn work_for_a_share_of_the_time_gives_that_duty() {
     let outcome = simulate(&simple(&["files.total=\"2 TB\"", "stations.fed=[\"60 %\"]"]));
-    assert_near(outcome.duty(Stage::Input), 0.6, 0.02);
+    assert_near(outcome.stage(Stage::Input).duty(), 0.6, 0.02);
     assert_near(outcome.rate(), 0.6 * 50e6, 0.02);
 }
 
@@ -112,12 +113,12 @@ fn work_for_a_share_of_the_time_gives_that_duty() {
 fn the_published_stand_gives_the_published_figures() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/migrations/stand.toml");
     let outcome = simulate(&Scenario::read(&path, &[]).expect("a scenario"));
-    assert_near(outcome.duty(Stage::Input), 2.4, 0.02);
+    assert_near(outcome.stage(Stage::Input).duty(), 2.4, 0.02);
     assert_near(outcome.rate(), 80e6, 0.02);
     assert_near(outcome.seconds_per_gb(), 12.5, 0.02);
     assert_near(outcome.months_per_pb(), 4.8, 0.02);
     // The output is starved by the input.
-    assert_eq!(outcome.shares(Stage::Output).1.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(wait, _)| *wait), Some(Wait::Input));
+    assert_eq!(outcome.stage(Stage::Output).wait_shares().first().map(|(wait, _)| *wait), Some(Wait::Input));
 }
 
 #[test]

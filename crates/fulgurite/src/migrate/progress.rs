@@ -1,0 +1,57 @@
+//! `progress.json`: what the last run did, or does.
+
+use fulgurite_domain::Micros;
+use fulgurite_migration::figures::{Figures, StageFigures, StreamFigures};
+use fulgurite_migration::layout::Stage;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::folder::Migration;
+
+/// What a run did, or does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RunProgress {
+    /// When this was written, in seconds since 1970.
+    pub(super) at: u64,
+    /// When the run ended. A run that was killed doesn't say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended_at: Option<u64>,
+    pub(super) elapsed_s: f64,
+    /// Files and bytes by state.
+    pub(super) totals: Value,
+    /// Lots on their way.
+    pub(super) lots: usize,
+    /// The time left at the pace of the run.
+    pub(super) left_s: Option<f64>,
+    /// Its 95 % confidence interval.
+    pub(super) left_interval_s: Option<(f64, f64)>,
+    pub(super) streams: Vec<StreamFigures>,
+    pub(super) spools: Vec<SpoolProgress>,
+}
+
+/// How full a spool volume was.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SpoolProgress {
+    pub(super) mean_bytes: f64,
+    pub(super) max_bytes: u64,
+}
+
+impl RunProgress {
+    /// That of a migration; `None` if no run has written it, or it isn't readable.
+    pub(super) fn read(migration: &Migration) -> Option<Self> {
+        serde_json::from_value(migration.progress()?).ok()
+    }
+
+    /// What the streams of a stage did.
+    pub(super) fn stage(&self, stage: Stage) -> StageFigures {
+        StageFigures::sum(stage, &self.streams, self.elapsed())
+    }
+
+    pub(super) fn elapsed(&self) -> Micros {
+        Micros::from_seconds(self.elapsed_s)
+    }
+}
+
+pub(super) fn spools(figures: &Figures) -> Vec<SpoolProgress> {
+    figures.spools.iter().map(|of| SpoolProgress { mean_bytes: figures.mean_bytes(of), max_bytes: of.max_bytes }).collect()
+}
