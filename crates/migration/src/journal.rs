@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Command, Event};
 use crate::layout::Layout;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Unfit};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -25,12 +25,22 @@ struct Header {
     layout: Layout,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Step {
+/// The version alone: another version may have another layout.
+#[derive(Deserialize)]
+struct Version {
+    journal: u32,
+}
+
+/// A step of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// When it was.
     #[serde(with = "crate::event::micros")]
-    at: Micros,
-    event: Event,
-    commands: Vec<Command>,
+    pub at: Micros,
+    /// What happened.
+    pub event: Event,
+    /// What the pipeline commanded then.
+    pub commands: Vec<Command>,
 }
 
 /// Writes a journal.
@@ -71,6 +81,82 @@ impl<W: Write> JournalWriter<W> {
     }
 }
 
+/// Reads a journal step by step, so that its length doesn't matter.
+#[derive(Debug)]
+pub struct JournalReader<R> {
+    journal: R,
+    layout: Layout,
+    text: String,
+    /// The number of the last line.
+    line: u64,
+    /// The instant of the last step.
+    at: Micros,
+    is_cut: bool,
+}
+
+impl<R: BufRead> JournalReader<R> {
+    /// Reads the first line.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn begin(mut journal: R) -> Result<Self, ReplayError> {
+        let mut text = String::new();
+        journal.read_line(&mut text)?;
+        if !text.ends_with('\n') {
+            return Err(ReplayError::NotBegun);
+        }
+        let malformed = |source| ReplayError::Malformed { line: 1, source };
+        let Version { journal: version } = serde_json::from_str(&text).map_err(malformed)?;
+        if version != VERSION {
+            return Err(ReplayError::Version(version));
+        }
+        let Header { layout, .. } = serde_json::from_str(&text).map_err(malformed)?;
+        if !layout.is_possible() {
+            return Err(ReplayError::Layout);
+        }
+        Ok(Self { journal, layout, text, line: 1, at: Micros::ZERO, is_cut: false })
+    }
+
+    /// The layout of the run.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The number of the last line that was read, from 1.
+    #[must_use]
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// True if the last line was cut, and left out.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The next step; `None` after the last one that is whole.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn next_step(&mut self) -> Result<Option<Step>, ReplayError> {
+        self.text.clear();
+        self.journal.read_line(&mut self.text)?;
+        if !self.text.ends_with('\n') {
+            self.is_cut = !self.text.is_empty();
+            return Ok(None);
+        }
+        self.line += 1;
+        let line = self.line;
+        let step: Step = serde_json::from_str(&self.text).map_err(|source| ReplayError::Malformed { line, source })?;
+        if step.at < self.at {
+            return Err(ReplayError::Backwards { line });
+        }
+        self.at = step.at;
+        Ok(Some(step))
+    }
+}
+
 /// A journal that was replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replayed {
@@ -86,6 +172,12 @@ pub enum ReplayError {
     /// It can't be read.
     #[error("can't read the journal")]
     Read(#[from] io::Error),
+    /// It has no whole line.
+    #[error("the journal is empty, or cut in its first line: the run was killed before it moved a file")]
+    NotBegun,
+    /// Nothing could pass its stations, or they are too many.
+    #[error("the journal's layout is impossible: each station needs an input, an output and a spool volume")]
+    Layout,
     /// A line is malformed.
     #[error("line {line} of the journal is malformed")]
     Malformed {
@@ -96,8 +188,23 @@ pub enum ReplayError {
         source: serde_json::Error,
     },
     /// Another program wrote it.
-    #[error("the journal has version {0}; this program replays version {VERSION}")]
+    #[error("the journal has version {0}; this program reads version {VERSION}")]
     Version(u32),
+    /// An instant is earlier than the one before.
+    #[error("line {line} of the journal: time goes back, so the journal was changed")]
+    Backwards {
+        /// The line.
+        line: u64,
+    },
+    /// An event can't follow the earlier ones.
+    #[error("line {line} of the journal doesn't follow from the lines before, so the journal was changed")]
+    Unfit {
+        /// The line.
+        line: u64,
+        /// Why.
+        #[source]
+        source: Unfit,
+    },
     /// The pipeline gave other commands.
     #[error("line {line} of the journal: the pipeline gave {found:?}, and the journal has {expected:?}")]
     Differs {
@@ -115,30 +222,20 @@ pub enum ReplayError {
 ///
 /// # Errors
 /// [`ReplayError`].
-///
-/// # Panics
-/// If an event can't follow the earlier ones: the journal was changed.
-pub fn replay(mut journal: impl BufRead) -> Result<Replayed, ReplayError> {
-    let mut text = String::new();
-    journal.read_line(&mut text)?;
-    let header: Header = serde_json::from_str(&text).map_err(|source| ReplayError::Malformed { line: 1, source })?;
-    if header.journal != VERSION {
-        return Err(ReplayError::Version(header.journal));
-    }
-    let (mut pipeline, mut found) = (Pipeline::new(&header.layout), Vec::new());
-    for steps in 0.. {
-        let line = steps + 2;
-        text.clear();
-        journal.read_line(&mut text)?;
-        if !text.ends_with('\n') {
-            return Ok(Replayed { steps, has_ended: pipeline.has_ended() });
-        }
-        let step: Step = serde_json::from_str(&text).map_err(|source| ReplayError::Malformed { line, source })?;
+pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
+    let mut reader = JournalReader::begin(journal)?;
+    let (mut pipeline, mut found, mut steps) = (Pipeline::new(reader.layout()), Vec::new(), 0);
+    while let Some(step) = reader.next_step()? {
+        let line = reader.line();
         found.clear();
-        pipeline.step(step.at, step.event, &mut found);
+        pipeline.try_step(step.at, step.event, &mut found).map_err(|source| ReplayError::Unfit { line, source })?;
         if found != step.commands {
             return Err(ReplayError::Differs { line, expected: step.commands, found });
         }
+        steps += 1;
     }
-    unreachable!("there are more numbers than lines")
+    Ok(Replayed { steps, has_ended: pipeline.has_ended() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,16 @@ pub struct StreamPlace {
 }
 
 impl Layout {
+    /// True if lots can pass each station, and the streams and spool volumes can be numbered.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        let passes = |of: &Station| of.inputs > 0 && of.outputs > 0 && !of.spools.is_empty();
+        let streams = self.stations.iter().map(|of| usize::from(of.inputs) + usize::from(of.outputs) + usize::from(of.scans));
+        let spools = self.stations.iter().map(|of| of.spools.len());
+        let most = usize::from(u16::MAX);
+        self.stations.iter().all(passes) && streams.sum::<usize>() <= most && spools.sum::<usize>() <= most
+    }
+
     /// All streams, in the order of their identifiers.
     #[must_use]
     pub fn streams(&self) -> Vec<StreamPlace> {
@@ -136,6 +146,6 @@ impl Rules {
     /// The end of the hour that contains an instant.
     #[must_use]
     pub fn hour_after(now: Micros) -> Micros {
-        Micros((now.0 / Micros::HOUR.0 + 1) * Micros::HOUR.0)
+        Micros((now.0 / Micros::HOUR.0 + 1).saturating_mul(Micros::HOUR.0))
     }
 }

@@ -108,6 +108,37 @@ impl Wait {
     }
 }
 
+/// Why an event can't follow the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It began before.
+    #[error("the run began before")]
+    BegunTwice,
+    /// No stream has the number.
+    #[error("there is no stream {}", .0.0)]
+    NoStream(StreamId),
+    /// A stream that didn't ask got an answer.
+    #[error("stream {} didn't ask for a lot", .0.0)]
+    NotAsked(StreamId),
+    /// A lot without files.
+    #[error("lot {} has no files", .0.0)]
+    NoFiles(LotId),
+    /// The lot was offered before.
+    #[error("lot {} is on its way already", .0.0)]
+    OnItsWay(LotId),
+    /// A stage ended that never began.
+    #[error("stream {} doesn't handle lot {} in this stage", stream.0, lot.0)]
+    NotHandled {
+        /// The stream.
+        stream: StreamId,
+        /// The lot.
+        lot: LotId,
+    },
+    /// More passed than the lot had.
+    #[error("more files or bytes passed than lot {} had", .0.0)]
+    Grown(LotId),
+}
+
 /// A stream's current work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
@@ -190,12 +221,10 @@ impl Pipeline {
     /// A pipeline that has not begun.
     ///
     /// # Panics
-    /// If a station has no input, no output or no spool volume.
+    /// If the layout isn't [possible](Layout::is_possible).
     #[must_use]
     pub fn new(layout: &Layout) -> Self {
-        for station in &layout.stations {
-            assert!(station.inputs > 0 && station.outputs > 0 && !station.spools.is_empty(), "nothing could pass {}", station.name);
-        }
+        assert!(layout.is_possible(), "nothing could pass a station, or there are too many streams");
         let stream =
             |place| Stream { place, doing: Doing::Nothing, wait: Wait::Order, mounted: None, family: None, asks_at: Some(Micros::ZERO) };
         let spool = |(station, spool)| SpoolState { station, spool, used: 0, users: 0 };
@@ -216,12 +245,22 @@ impl Pipeline {
     /// # Panics
     /// If the event can't follow the earlier ones, such as the end of a stage that never began.
     pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
+        if let Err(unfit) = self.try_step(now, event, commands) {
+            panic!("{event:?}: {unfit}");
+        }
+    }
+
+    /// As [`step`](Self::step), for events that come from outside, such as a journal.
+    ///
+    /// # Errors
+    /// If the event can't follow the earlier ones. The pipeline is then as it was.
+    pub fn try_step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) -> Result<(), Unfit> {
+        self.check(&event)?;
         match event {
             Event::Begun => self.mode = Mode::Running,
             Event::Offered { stream, lot } => self.offered(stream, lot, commands),
             Event::NothingOffered { stream, again_at } => {
                 let stream = &mut self.streams[usize::from(stream.0)];
-                assert_eq!(stream.doing, Doing::Asked, "only a question is answered");
                 (stream.doing, stream.mounted, stream.asks_at) = (Doing::Nothing, None, again_at);
             }
             Event::Read(done) => self.read(done, commands),
@@ -234,6 +273,32 @@ impl Pipeline {
             Event::Paused | Event::Resumed | Event::Stopped => {}
         }
         self.settle(now, commands);
+        Ok(())
+    }
+
+    fn check(&self, event: &Event) -> Result<(), Unfit> {
+        let stream = |id: StreamId| self.streams.get(usize::from(id.0)).ok_or(Unfit::NoStream(id));
+        let (done, stage) = match *event {
+            Event::Begun if self.mode != Mode::NotBegun => return Err(Unfit::BegunTwice),
+            Event::Offered { stream: id, lot } => {
+                return match () {
+                    () if stream(id)?.doing != Doing::Asked => Err(Unfit::NotAsked(id)),
+                    () if lot.files == 0 => Err(Unfit::NoFiles(lot.id)),
+                    () if self.lots.contains_key(&lot.id) => Err(Unfit::OnItsWay(lot.id)),
+                    () => Ok(()),
+                };
+            }
+            Event::NothingOffered { stream: id, .. } if stream(id)?.doing != Doing::Asked => return Err(Unfit::NotAsked(id)),
+            Event::Read(done) => (done, Stage::Input),
+            Event::Written(done) => (done, Stage::Output),
+            Event::Scanned(done) => (done, Stage::Scan),
+            _ => return Ok(()),
+        };
+        let handler = stream(done.stream)?;
+        let lot = self.lots.get(&done.lot).map(|on_its_way| on_its_way.lot);
+        let lot = lot.filter(|_| handler.doing == Doing::Handles(done.lot) && handler.place.stage == stage);
+        let lot = lot.ok_or(Unfit::NotHandled { stream: done.stream, lot: done.lot })?;
+        if done.files > lot.files || done.bytes > lot.bytes { Err(Unfit::Grown(lot.id)) } else { Ok(()) }
     }
 
     /// The streams, in the order of their identifiers.
@@ -278,9 +343,7 @@ impl Pipeline {
     }
 
     fn offered(&mut self, id: StreamId, lot: Lot, commands: &mut Vec<Command>) {
-        assert!(lot.files > 0, "a lot has files");
         let stream = &mut self.streams[usize::from(id.0)];
-        assert_eq!(stream.doing, Doing::Asked, "only a question is answered");
         let station = stream.place.station;
         stream.mounted = lot.volume;
         let largest = self.spools.iter().filter(|spool| spool.station == station).map(|spool| spool.spool.bytes).max();
@@ -296,18 +359,14 @@ impl Pipeline {
             return;
         }
         stream.doing = Doing::Holds(lot.id);
-        let earlier = self.lots.insert(lot.id, OnItsWay { lot, station, position: Position::Held });
-        assert!(earlier.is_none(), "lots have numbers of their own");
+        self.lots.insert(lot.id, OnItsWay { lot, station, position: Position::Held });
     }
 
     /// Ends a stage: the stream is free, and what passed is left of the lot. Returns where the lot
     /// was.
-    fn end_stage(&mut self, done: Done, stage: Stage) -> Position {
-        let stream = &mut self.streams[usize::from(done.stream.0)];
-        assert!(stream.doing == Doing::Handles(done.lot) && stream.place.stage == stage, "a stage ends that has begun");
-        stream.doing = Doing::Nothing;
+    fn end_stage(&mut self, done: Done) -> Position {
+        self.streams[usize::from(done.stream.0)].doing = Doing::Nothing;
         let on_its_way = self.lots.get_mut(&done.lot).expect("a lot being handled is on its way");
-        assert!(done.files <= on_its_way.lot.files && done.bytes <= on_its_way.lot.bytes, "a lot doesn't grow");
         if done.files < on_its_way.lot.files {
             // The inventory has files again.
             self.streams.iter_mut().for_each(|stream| stream.asks_at = Some(Micros::ZERO));
@@ -318,7 +377,7 @@ impl Pipeline {
 
     fn read(&mut self, done: Done, commands: &mut Vec<Command>) {
         let reserved = self.lots.get(&done.lot).map_or(0, |on_its_way| on_its_way.lot.bytes);
-        let Position::Reading(spool) = self.end_stage(done, Stage::Input) else { unreachable!("the input handled it") };
+        let Position::Reading(spool) = self.end_stage(done) else { unreachable!("the input handled it") };
         self.spools[usize::from(spool.0)].users -= 1;
         self.spools[usize::from(spool.0)].used -= reserved - done.bytes;
         self.pass_on(done.lot, Position::Spooled(spool));
@@ -329,7 +388,7 @@ impl Pipeline {
 
     fn written(&mut self, done: Done, commands: &mut Vec<Command>) {
         let spooled = self.lots.get(&done.lot).map_or(0, |on_its_way| on_its_way.lot.bytes);
-        let Position::Writing(spool) = self.end_stage(done, Stage::Output) else { unreachable!("the output handled it") };
+        let Position::Writing(spool) = self.end_stage(done) else { unreachable!("the output handled it") };
         self.spools[usize::from(spool.0)].users -= 1;
         self.spools[usize::from(spool.0)].used -= spooled;
         commands.push(Command::Release { lot: done.lot, spool });
@@ -341,7 +400,7 @@ impl Pipeline {
     }
 
     fn scanned(&mut self, done: Done) {
-        self.end_stage(done, Stage::Scan);
+        self.end_stage(done);
         self.lots.remove(&done.lot);
     }
 
