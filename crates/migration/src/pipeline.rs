@@ -117,6 +117,9 @@ pub enum Unfit {
     /// No stream has the number.
     #[error("there is no stream {}", .0.0)]
     NoStream(StreamId),
+    /// No spool volume has the number.
+    #[error("there is no spool volume {}", .0.0)]
+    NoSpool(SpoolId),
     /// A stream that didn't ask got an answer.
     #[error("stream {} didn't ask for a lot", .0.0)]
     NotAsked(StreamId),
