@@ -8,6 +8,7 @@ mod after;
 mod archive;
 mod folder;
 mod init;
+mod metrics;
 mod plan;
 mod recall;
 mod progress;

@@ -23,10 +23,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s, write_json};
+use super::metrics::RunMetrics;
 use super::progress::{self, RunProgress};
 use crate::{Outcome, Session, diagnostics, signals, text};
 
-/// How often the progress is written for `migrate status`.
+/// How often the progress and the metrics are written.
 const WRITTEN_EVERY: Duration = Duration::from_secs(1);
 /// A place that can't be reached is named once in this time.
 const NAMED_EVERY: Duration = Duration::from_secs(60);
@@ -83,7 +84,9 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let mut watching = Watching::new(session, &migration, before, is_stopped.clone())?;
     let result = run::run(&setup, &mut migration.database, &mut watching);
     watching.bar.finish_and_clear();
-    let Watching { last, began, .. } = watching;
+    let Watching { last, began, mut metrics, .. } = watching;
+    metrics.end(migration.database.totals()?);
+    metrics.write(false, migration.is_paused(), now_s()).context("metrics.prom")?;
     if let Some(last) = last {
         let last = RunProgress { ended_at: Some(now_s()), ..last };
         write_json(&migration.path("progress.json"), &json!(last)).context("progress.json")?;
@@ -176,12 +179,20 @@ struct Watching {
     journal: JournalWriter<BufWriter<File>>,
     /// What was written last.
     last: Option<RunProgress>,
+    metrics: RunMetrics,
 }
 
 impl Watching {
     fn new(session: &Session, migration: &Migration, before: Totals, is_stopped: Arc<AtomicBool>) -> Result<Self> {
         let path = migration.path("journal");
         let journal = File::create(&path).and_then(|file| JournalWriter::begin(BufWriter::new(file), &migration.settings.layout));
+        let metrics = RunMetrics::new(&migration.folder, &migration.settings.layout, before);
+        metrics.write(true, migration.is_paused(), now_s()).context("metrics.prom")?;
+        // A run that was killed couldn't say that it ended, and its end isn't that of this run.
+        if let Some(killed) = RunProgress::read(migration).filter(|earlier| earlier.ended_at.is_none()) {
+            let ended = RunProgress { ended_at: Some(killed.at), ..killed };
+            write_json(&migration.path("progress.json"), &json!(ended)).context("progress.json")?;
+        }
         let is_hidden = session.quiet || session.json;
         let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(4) };
         let bar = ProgressBar::with_draw_target(Some(before.all().1), target);
@@ -200,6 +211,7 @@ impl Watching {
             named: None,
             journal: journal.with_context(|| text::path(&path))?,
             last: None,
+            metrics,
         })
     }
 }
@@ -219,17 +231,23 @@ impl Watcher for Watching {
             self.pace.add(self.began.elapsed().as_secs_f64(), done.bytes);
             self.bar.set_position(self.migrated);
         }
-        if self.last.is_none() && run.figures.streams.iter().all(|stream| stream.files == 0) {
-            // Keep the earlier run's figures until a file has moved.
-            return Ok(());
-        }
+        let has_moved = self.last.is_some() || run.figures.streams.iter().any(|stream| stream.files > 0);
+        let is_first = has_moved && self.last.is_none();
+        // No other event may follow an order for hours.
+        let is_order = matches!(event, Event::Paused | Event::Resumed | Event::Stopped);
         let has_ended = commands.contains(&Command::End);
-        if !has_ended && self.last.is_some() && self.written.elapsed() < WRITTEN_EVERY {
+        if !(is_first || is_order || has_ended) && self.written.elapsed() < WRITTEN_EVERY {
             return Ok(());
         }
         self.written = Instant::now();
         let (waiting, written) = (run.totals.of(State::Waiting), run.totals.of(State::Written));
         let left = self.pace.left(waiting.1 + written.1);
+        self.metrics.update(run, left);
+        self.metrics.write(true, self.paused.exists(), now_s())?;
+        if !has_moved {
+            // Keep the earlier run's figures until a file has moved.
+            return Ok(());
+        }
         let progress = RunProgress {
             at: now_s(),
             ended_at: None,

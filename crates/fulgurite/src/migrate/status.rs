@@ -25,7 +25,8 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let migration = Migration::look(folder)?;
     let totals = migration.database.totals()?;
     let (is_running, is_paused) = (is_locked(&migration), migration.is_paused());
-    let progress = RunProgress::read(&migration).filter(|_| is_running);
+    // The figures of an earlier run say nothing of the one that is going on.
+    let progress = RunProgress::read(&migration).filter(|progress| is_running && progress.ended_at.is_none());
     session.answer(|| {
         json!({
             "source": migration.settings.source.place, "destination": migration.settings.destination.place,

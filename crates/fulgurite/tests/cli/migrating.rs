@@ -210,7 +210,84 @@ fn one_command_at_a_time_changes_a_migration_and_pauses_hold() {
     }
     place.run(&["migrate", "run", "m"]).fails_with(1, "another command is changing the migration");
     assert!(status()["paused"] == true && run.try_wait().expect("a process").is_none());
+    // The run writes metrics before it begins.
+    while !place.path("m/metrics.prom").exists() {
+        thread::yield_now();
+    }
+    let metrics = samples(&String::from_utf8(place.read("m/metrics.prom")).expect("text"));
+    let value = |name: &str| metrics.iter().find(|(of, ..)| *of == format!("fulgurite_migration_{name}")).map(|(.., value)| *value);
+    assert_eq!((value("running"), value("paused")), (Some(1.0), Some(1.0)));
     place.good(&["migrate", "resume", "m"]);
     assert!(run.wait().expect("it ended").success());
     assert_eq!(status()["totals"]["migrated"]["files"], 30);
+}
+
+/// A sample of `metrics.prom`: its name, its labels as they are written, and its value.
+type Sample = (String, String, f64);
+
+/// Parses the text format of Prometheus, and checks what it requires: each family has one HELP and
+/// one TYPE, its samples follow them, and no sample occurs twice.
+fn samples(text: &str) -> Vec<Sample> {
+    let (mut families, mut found): (Vec<(String, String)>, Vec<Sample>) = (Vec::new(), Vec::new());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, words) = help.split_once(' ').expect("a name and a text");
+            let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect(name);
+            assert!(name.starts_with("fulgurite_migration_") && !words.is_empty() && ["gauge", "counter"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+            assert!(families.iter().all(|(other, _)| other != name), "{name} occurs twice");
+            families.push((name.to_owned(), kind.to_owned()));
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+        let (name, labels) = series.split_once('{').expect("labels");
+        assert_eq!(families.last().map(|(family, _)| family.as_str()), Some(name), "{line}");
+        let sample = (name.to_owned(), labels.strip_suffix('}').expect("labels end").to_owned(), value.parse().expect("a number"));
+        assert!(found.iter().all(|other| (&other.0, &other.1) != (&sample.0, &sample.1)), "{line} occurs twice");
+        found.push(sample);
+    }
+    assert!(text.ends_with('\n'));
+    found
+}
+
+#[test]
+fn metrics_of_a_run_add_up_to_the_totals() {
+    let place = Sandbox::empty();
+    let files = with_source(&place, 60);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    fs::create_dir(place.path("destination/2")).expect("made");
+    fs::write(place.path("destination/2/2"), b"another").expect("written");
+    assert_eq!(place.run(&["migrate", "run", "m"]).status, 1);
+    let text = String::from_utf8(place.read("m/metrics.prom")).expect("text");
+    let found = samples(&text);
+    let folder = fs::canonicalize(place.path("m")).expect("a path");
+    assert!(found.iter().all(|(_, labels, _)| labels.starts_with(&format!("migration=\"{}\"", folder.display()))), "{text}");
+    let sum = |name: &str, label: &str| -> f64 {
+        let name = format!("fulgurite_migration_{name}");
+        found.iter().filter(|(of, labels, _)| *of == name && labels.contains(label)).map(|(.., value)| value).sum()
+    };
+    let totals = place.good(&["migrate", "status", "m", "--json"]).json()["totals"].clone();
+    for (state, of) in totals.as_object().expect("states") {
+        let label = format!("state=\"{state}\"");
+        assert_eq!((Some(sum("files", &label)), Some(sum("bytes", &label))), (of["files"].as_f64(), of["bytes"].as_f64()), "{state}");
+    }
+    let bytes = files.iter().filter(|(name, _)| *name != "2/2").map(|(_, content)| content.len()).sum::<usize>() as f64;
+    assert_eq!((sum("files", "migrated"), sum("files", "failed"), sum("bytes", "migrated")), (59.0, 1.0, bytes));
+    // The input reads the file that can't be written, too.
+    let expected = [("input", 60.0, bytes + files["2/2"].len() as f64), ("output", 59.0, bytes), ("scan", 59.0, bytes)];
+    for (stage, files, bytes) in expected {
+        let label = format!("stage=\"{stage}\"");
+        assert_eq!((sum("run_files_total", &label), sum("run_bytes_total", &label)), (files, bytes), "{stage}");
+        assert!(sum("run_busy_seconds_total", &label) > 0.0 && sum("run_moving_seconds_total", &label) > 0.0, "{stage}");
+        assert!(sum("run_waiting_seconds_total", &label) > 0.0, "{stage}");
+    }
+    assert_eq!((sum("running", ""), sum("paused", ""), sum("spool_bytes", "")), (0.0, 0.0, 0.0));
+    assert!(sum("spool_capacity_bytes", "") > 0.0 && sum("updated_timestamp_seconds", "") > 1.7e9);
+    // Counters are those of a run, and the next moves nothing.
+    place.run(&["migrate", "run", "m"]);
+    let again = samples(&String::from_utf8(place.read("m/metrics.prom")).expect("text"));
+    let of_run = again.iter().filter(|(name, ..)| name.starts_with("fulgurite_migration_run_bytes"));
+    assert!(of_run.clone().count() >= 3 && of_run.map(|(.., value)| value).sum::<f64>() == 0.0);
+    assert!(!place.path("m/metrics.prom.new").exists());
 }

@@ -1,0 +1,189 @@
+//! `metrics.prom`: a run as metrics, for the textfile collector of Prometheus's node_exporter.
+//!
+//! Labels are stages, numbers, states and reasons, and never names of files, so the number of
+//! series is small and stays the same. Counters are those of the run, and begin again with the
+//! next.
+
+use std::fmt::{Display, Write};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fulgurite_migration::Layout;
+use fulgurite_migration::figures::{Figures, StreamFigures};
+use fulgurite_migration::pipeline::{Pipeline, Wait};
+use fulgurite_migration::run::Progress;
+use fulgurite_migration::run::database::{State, Totals};
+use fulgurite_migration::run::pace::Left;
+
+/// The file's name. The collector reads files that end in `.prom`.
+pub(super) const FILE: &str = "metrics.prom";
+
+/// What is known of a run.
+pub(super) struct RunMetrics {
+    path: PathBuf,
+    /// The migration's folder, which tells migrations on a machine apart.
+    migration: String,
+    totals: Totals,
+    streams: Vec<StreamFigures>,
+    /// Bytes in each spool volume, and its capacity.
+    spools: Vec<(u64, u64)>,
+    left: Option<Left>,
+}
+
+impl RunMetrics {
+    /// Those of a run that begins.
+    pub(super) fn new(folder: &Path, layout: &Layout, totals: Totals) -> Self {
+        // The same migration has the same label wherever the command is given.
+        let absolute = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        Self {
+            path: folder.join(FILE),
+            migration: absolute.to_string_lossy().into_owned(),
+            totals,
+            streams: Figures::new(&Pipeline::new(layout)).streams,
+            spools: layout.spools().into_iter().map(|(_, spool)| (0, spool.bytes)).collect(),
+            left: None,
+        }
+    }
+
+    /// Takes over how far the run is.
+    pub(super) fn update(&mut self, run: &Progress<'_>, left: Option<Left>) {
+        self.totals = run.totals;
+        self.streams.clone_from(&run.figures.streams);
+        self.spools.iter_mut().zip(run.pipeline.spooled_bytes()).for_each(|(spool, bytes)| spool.0 = bytes);
+        self.left = left;
+    }
+
+    /// The run has ended: nothing is in its spool volumes.
+    pub(super) fn end(&mut self, totals: Totals) {
+        self.totals = totals;
+        self.spools.iter_mut().for_each(|spool| spool.0 = 0);
+        self.left = None;
+    }
+
+    /// Writes the file, so that the collector reads the old or the new one.
+    pub(super) fn write(&self, is_running: bool, is_paused: bool, now_s: u64) -> io::Result<()> {
+        let new = self.path.with_extension("prom.new");
+        fs::write(&new, self.exposition(is_running, is_paused, now_s))?;
+        fs::rename(&new, &self.path)
+    }
+
+    /// The metrics in the text format of Prometheus, version 0.0.4. An unknown value is left out.
+    fn exposition(&self, is_running: bool, is_paused: bool, now_s: u64) -> String {
+        let mut out = Exposition { text: String::new(), migration: label(&self.migration) };
+        let by_state =
+            |of: fn((u64, u64)) -> u64| State::ALL.map(|state| (format!(",state=\"{}\"", state.name()), of(self.totals.of(state))));
+        out.family("files", "gauge", "Files by their state.", by_state(|(files, _)| files));
+        out.family("bytes", "gauge", "Bytes of files by their state.", by_state(|(_, bytes)| bytes));
+        out.family("run_files_total", "counter", "Files that passed a stream in this run.", self.by_stream(|of| of.files));
+        out.family("run_bytes_total", "counter", "Bytes that passed a stream in this run.", self.by_stream(|of| of.bytes));
+        let busy = self.by_stream(|of| of.busy.seconds());
+        out.family("run_busy_seconds_total", "counter", "Time in which a stream handled lots in this run.", busy);
+        let moving = self.by_stream(|of| of.moving.seconds());
+        out.family("run_moving_seconds_total", "counter", "The part of the busy time in which bytes moved.", moving);
+        let waits = self.streams.iter().flat_map(|of| {
+            let waits = Wait::ALL.into_iter().zip(of.waits);
+            waits.map(|(wait, time)| (format!("{},reason=\"{}\"", stream(of), wait.name()), time.seconds()))
+        });
+        out.family("run_waiting_seconds_total", "counter", "Time in which a stream waited in this run, by what it waited for.", waits);
+        let spools = |of: fn(&(u64, u64)) -> u64| {
+            (1..).zip(&self.spools).map(move |(number, spool): (u64, _)| (format!(",spool=\"{number}\""), of(spool)))
+        };
+        out.family("spool_bytes", "gauge", "Bytes that lots take or have reserved in a spool volume.", spools(|of| of.0));
+        out.family("spool_capacity_bytes", "gauge", "Capacity of a spool volume.", spools(|of| of.1));
+        let interval = self.left.and_then(|left| left.interval_s);
+        out.single("left_seconds", "Time until the run ends at its pace; absent if unknown.", self.left.map(|left| left.mean_s));
+        let help = "Lower end of the 95 % confidence interval of the time left; absent if unknown.";
+        out.single("left_low_seconds", help, interval.map(|(low, _)| low));
+        let help = "Upper end of the 95 % confidence interval of the time left; absent if unknown.";
+        out.single("left_high_seconds", help, interval.map(|(_, high)| high));
+        let help = "1 if a run was going on when this was written; after a kill, the time of writing stays as it was.";
+        out.single("running", help, Some(u8::from(is_running)));
+        out.single("paused", "1 if the migration was paused when this was written.", Some(u8::from(is_paused)));
+        out.single("updated_timestamp_seconds", "When this was written.", Some(now_s));
+        out.text
+    }
+
+    fn by_stream<V>(&self, value: impl Fn(&StreamFigures) -> V) -> impl Iterator<Item = (String, V)> {
+        self.streams.iter().map(move |of| (stream(of), value(of)))
+    }
+}
+
+/// The labels of a stream.
+fn stream(of: &StreamFigures) -> String {
+    let place = of.place;
+    format!(",station=\"{}\",stage=\"{}\",stream=\"{}\"", u32::from(place.station) + 1, place.stage.name(), place.number)
+}
+
+/// The value of a label, between quotes.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Metrics as text.
+struct Exposition {
+    text: String,
+    migration: String,
+}
+
+impl Exposition {
+    fn family<V: Display>(&mut self, name: &str, kind: &str, help: &str, values: impl IntoIterator<Item = (String, V)>) {
+        // Writing to a string can't fail.
+        let _ = write!(self.text, "# HELP fulgurite_migration_{name} {help}\n# TYPE fulgurite_migration_{name} {kind}\n");
+        for (labels, value) in values {
+            let _ = writeln!(self.text, "fulgurite_migration_{name}{{migration=\"{}\"{labels}}} {value}", self.migration);
+        }
+    }
+
+    fn single<V: Display>(&mut self, name: &str, help: &str, value: Option<V>) {
+        self.family(name, "gauge", help, value.map(|value| (String::new(), value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Micros;
+    use fulgurite_migration::layout::{Rules, Spool, Station};
+
+    use super::*;
+
+    #[test]
+    fn a_run_has_the_metrics_of_its_streams_and_its_end() {
+        let spools = vec![Spool { bytes: 1_000, is_exclusive: false }];
+        let station = Station { name: "one".into(), inputs: 2, outputs: 1, scans: 1, spools };
+        let layout = Layout { stations: vec![station], rules: Rules::default() };
+        let mut metrics = RunMetrics::new(Path::new("nowhere/a\"b\\c"), &layout, Totals::default());
+        let fresh = metrics.exposition(true, false, 7);
+        let name = "migration=\"nowhere/a\\\"b\\\\c\"";
+        assert!(fresh.contains(&format!("\nfulgurite_migration_running{{{name}}} 1\n")), "{fresh}");
+        assert!(fresh.contains(&format!("\nfulgurite_migration_updated_timestamp_seconds{{{name}}} 7\n")), "{fresh}");
+        // An unknown end is no metric.
+        assert!(!fresh.contains("left_seconds{") && !fresh.contains("left_low_seconds{"));
+        let input = &mut metrics.streams[1];
+        (input.files, input.bytes, input.busy, input.moving) = (3, 500, Micros(2_500_000), Micros(2_000_000));
+        input.waits[Wait::Room as usize] = Micros(250_000);
+        metrics.spools[0].0 = 123;
+        metrics.left = Some(Left { mean_s: 60.0, interval_s: Some((50.5, 90.0)) });
+        let text = metrics.exposition(true, true, 8);
+        let second = format!("{{{name},station=\"1\",stage=\"input\",stream=\"2\"");
+        for line in [
+            format!("run_files_total{second}}} 3"),
+            format!("run_bytes_total{second}}} 500"),
+            format!("run_busy_seconds_total{second}}} 2.5"),
+            format!("run_moving_seconds_total{second}}} 2"),
+            format!("run_waiting_seconds_total{second},reason=\"room\"}} 0.25"),
+            format!("spool_bytes{{{name},spool=\"1\"}} 123"),
+            format!("spool_capacity_bytes{{{name},spool=\"1\"}} 1000"),
+            format!("left_seconds{{{name}}} 60"),
+            format!("left_low_seconds{{{name}}} 50.5"),
+            format!("left_high_seconds{{{name}}} 90"),
+            format!("paused{{{name}}} 1"),
+        ] {
+            assert!(text.lines().any(|found| found.strip_prefix("fulgurite_migration_") == Some(&line)), "{line}: {text}");
+        }
+        metrics.end(Totals::default());
+        let ended = metrics.exposition(false, false, 9);
+        assert!(ended.contains(&format!("running{{{name}}} 0\n")) && ended.contains("run_files_total") && !ended.contains("left_seconds{"));
+        assert!(ended.contains(&format!("spool_bytes{{{name},spool=\"1\"}} 0\n")));
+    }
+}
