@@ -20,6 +20,7 @@
 //! | [`figures`] | what each stream did with its time, and what it waited for |
 //! | [`run`] | the pipeline with real stores |
 //! | [`plan`] | the pipeline in a simulation: how long a migration takes, and what limits it |
+//! | [`starvation`] | which stage sets the pace, and what the others wait for |
 //! | [`timeline`] | what moved when, from a journal |
 //! | [`quantities`] | sizes, rates and times in words |
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod quantities;
 pub mod run;
+pub mod starvation;
 pub mod timeline;
 
 pub use event::{Command, Event};

@@ -8,12 +8,11 @@ use super::scenario::Scenario;
 use crate::figures::{Figures, StageFigures};
 use crate::layout::Stage;
 use crate::quantities::{grouped, percent, rate, size, time};
+use crate::starvation::{self, ALWAYS_BUSY};
 
 /// Days of a month, on average.
 const MONTH_D: f64 = 365.25 / 12.0;
 const DAY_S: f64 = 86_400.0;
-/// A stage limits the rate if its streams are busy at least this share of the time.
-const ALWAYS_BUSY: f64 = 0.9;
 
 /// The outcome of a simulated migration.
 #[derive(Debug, Clone)]
@@ -67,8 +66,7 @@ impl Outcome {
     /// something else.
     #[must_use]
     pub fn limiting_stage(&self) -> Option<Stage> {
-        let busy = Stage::ALL.into_iter().map(|stage| (self.stage(stage).busy_share(), stage)).filter(|(busy, _)| *busy > 0.0);
-        busy.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, stage)| stage)
+        starvation::busiest(&Stage::ALL.map(|stage| self.stage(stage))).map(|of| of.stage)
     }
 
     /// The outcome in a few sentences.
