@@ -6,12 +6,15 @@
 
 mod after;
 mod archive;
+mod compared;
 mod folder;
 mod init;
 mod metrics;
+mod page;
 mod plan;
 mod recall;
 mod progress;
+mod report;
 mod run;
 mod scenario;
 mod status;
@@ -62,7 +65,7 @@ pub(crate) enum Migrate {
     /// Let files that users wait for go before the others, also during a run
     Recall(recall::Recall),
     /// List the files that failed, and what each stream of the last run did
-    Report(status::Report),
+    Report(report::Report),
     /// Replay the journal of the last run, and compare the commands with those in the journal
     Replay {
         /// The migration's folder
@@ -98,7 +101,7 @@ pub(crate) fn migrate(session: &Session, migrate: &Migrate) -> Result<Outcome> {
         Migrate::Resume { folder } => status::pause(session, folder, false),
         Migrate::Recall(asked) => recall::recall(session, asked),
         Migrate::Tapes(asked) => tapes::tapes(session, asked),
-        Migrate::Report(asked) => status::report(session, asked),
+        Migrate::Report(asked) => report::report(session, asked),
         Migrate::Replay { folder } => status::replay(session, folder),
         Migrate::Scan { folder } => after::scan(session, folder),
         Migrate::Forget(asked) => after::forget(session, asked),

@@ -291,3 +291,221 @@ fn metrics_of_a_run_add_up_to_the_totals() {
     assert!(of_run.clone().count() >= 3 && of_run.map(|(.., value)| value).sum::<f64>() == 0.0);
     assert!(!place.path("m/metrics.prom.new").exists());
 }
+
+/// The rows of a CSV file without quoted fields, by the names of its columns.
+fn rows(place: &Sandbox, path: &str) -> Vec<BTreeMap<String, String>> {
+    let text = String::from_utf8(place.read(path)).expect("text");
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let columns = lines.next().expect("a header");
+    let row = |row: Vec<String>| {
+        assert_eq!(row.len(), columns.len(), "{path}: {row:?}");
+        columns.iter().cloned().zip(row).collect()
+    };
+    lines.map(row).collect()
+}
+
+fn sum(rows: &[BTreeMap<String, String>], column: &str) -> u64 {
+    rows.iter().map(|row| row[column].parse::<u64>().expect("a number")).sum()
+}
+
+/// The page of a report, which must be well-formed and need nothing else. Returns the number of
+/// its plots, too.
+fn page(place: &Sandbox, path: &str) -> (String, usize) {
+    let page = String::from_utf8(place.read(path)).expect("text");
+    let mut reader = quick_xml::Reader::from_str(&page);
+    let (mut open, mut plots) = (0, 0);
+    loop {
+        match reader.read_event().unwrap_or_else(|error| panic!("{error}: {page}")) {
+            quick_xml::events::Event::Start(element) => {
+                open += 1;
+                plots += usize::from(element.name().as_ref() == "svg");
+            }
+            quick_xml::events::Event::End(_) => open -= 1,
+            quick_xml::events::Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(open, 0, "all elements are closed");
+    for request in ["<script", "src=", "href=", "@import"] {
+        assert!(!page.contains(request), "{request}");
+    }
+    (page, plots)
+}
+
+#[test]
+fn a_report_has_a_page_with_plots_and_tables_that_add_up() {
+    let place = Sandbox::empty();
+    let files = with_source(&place, 80);
+    place.write("source/0/<b>&.bin", b"mine");
+    place.write("destination/0/<b>&.bin", b"another");
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "report", "m", "--out=before"]);
+    let (before, plots) = page(&place, "before/report.html");
+    assert!(before.contains("Not known: no run has written a journal.") && plots == 0 && !place.path("before/streams.csv").exists());
+    assert_eq!(place.run(&["migrate", "run", "m"]).status, 1);
+    let report = place.run(&["migrate", "report", "m", "--out=out", "--json"]);
+    assert_eq!(report.status, 1, "{report:?}");
+    let (written, plots) = page(&place, "out/report.html");
+    let spools = rows(&place, "out/spools.csv");
+    let volumes: std::collections::BTreeSet<&String> = spools.iter().map(|row| &row["spool"]).collect();
+    assert!(plots == 1 + volumes.len() && plots >= 2, "{plots}");
+    assert!(written.contains("0/&lt;b&gt;&amp;.bin") && written.contains("another file of this name"), "{written}");
+    let certificate: serde_json::Value = serde_json::from_slice(&place.read("m/certificate.json")).expect("JSON");
+    assert_eq!(report.json()["certificate"], certificate);
+    assert!(written.contains(certificate["list"]["sha256"].as_str().expect("a digest")));
+    assert!(written.contains("80 files, ") && written.contains("; the run ended."), "{written}");
+    // The tables add up to what was migrated.
+    let bytes: u64 = files.values().map(|content| content.len() as u64).sum();
+    let rates = rows(&place, "out/rates.csv");
+    assert_eq!((sum(&rates, "input_bytes"), sum(&rates, "output_bytes"), sum(&rates, "scan_bytes")), (bytes + 4, bytes, bytes));
+    for row in &rates {
+        let of = |column: &str| row[column].parse::<f64>().expect("a number");
+        assert!((of("scan") * (of("to") - of("from")) - of("scan_bytes")).abs() < 1e-3, "{row:?}");
+    }
+    let streams = rows(&place, "out/streams.csv");
+    let of_stage = |stage: &str| streams.iter().filter(|row| row["stage"] == stage).cloned().collect::<Vec<_>>();
+    for (stage, files, bytes) in [("input", 81, bytes + 4), ("output", 80, bytes), ("scan", 80, bytes)] {
+        assert_eq!((sum(&of_stage(stage), "files"), sum(&of_stage(stage), "bytes")), (files, bytes), "{stage}");
+    }
+    for row in &streams {
+        let shares = row.iter().filter(|(column, _)| *column == "busy" || column.starts_with("wait_"));
+        let whole: f64 = shares.map(|(_, share)| share.parse::<f64>().expect("a share")).sum();
+        assert!(whole > 0.0 && whole < 1.001, "{row:?}");
+    }
+    assert!(spools.iter().all(|row| row["max_bytes"].parse::<u64>().expect("bytes") <= row["capacity_bytes"].parse().expect("bytes")));
+    assert!(spools.iter().any(|row| row["max_bytes"] != "0") && sum(&spools, "max_bytes") > 0);
+    for name in ["streams.parquet", "rates.parquet", "rates.columns.csv", "rates.svg", "rates.png", "spool-1.svg"] {
+        assert!(place.path("out").join(name).exists(), "{name}");
+    }
+    // A report replaces a report, and nothing else.
+    assert_eq!(place.run(&["migrate", "report", "m", "--out=out"]).status, 1);
+    for name in ["streams.csv", "report.html"] {
+        let path = format!("{name}.of/{name}");
+        place.write(&path, b"mine");
+        place.run(&["migrate", "report", "m", &format!("--out={name}.of")]).fails_with(1, "isn't from a report");
+        let entries = fs::read_dir(place.path(format!("{name}.of"))).expect("a folder").count();
+        assert_eq!((place.read(&path), entries), (b"mine".to_vec(), 1));
+    }
+}
+
+#[test]
+fn a_report_says_what_is_wrong_with_a_journal() {
+    let place = Sandbox::empty();
+    with_source(&place, 20);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "run", "m"]);
+    let journal = String::from_utf8(place.read("m/journal")).expect("text");
+    let with = |changed: &str| {
+        place.write("m/journal", changed);
+        place.good(&["migrate", "report", "m", "--out=out"]);
+        let (page, plots) = page(&place, "out/report.html");
+        (page, plots, place.path("out/rates.csv").exists())
+    };
+    let (cut, plots, has_rates) = with(&journal[..journal.len() - 7]);
+    assert!(plots > 0 && has_rates && cut.contains("the run was killed, or failed"), "{cut}");
+    let (newer, plots, has_rates) = with(&journal.replacen("\"journal\":1", "\"journal\":2", 1));
+    assert!(plots == 0 && !has_rates && newer.contains("the journal has version 2; this program reads version 1"), "{newer}");
+    let (empty, plots, _) = with("");
+    assert!(plots == 0 && empty.contains("the journal is empty"), "{empty}");
+    let last = journal.trim_end().rfind('\n').expect("a line") + 1;
+    let repeated = format!("{journal}{}", &journal[last..]);
+    let (page, plots, has_rates) = with(&repeated);
+    assert!(plots > 0 && has_rates && page.contains("the rest is left out: line"), "{page}");
+    place.run(&["migrate", "replay", "m"]).fails_with(1, "doesn't follow from the lines before");
+    // A later run that moves nothing leaves the figures of the earlier one.
+    place.good(&["migrate", "run", "m"]);
+    place.good(&["migrate", "report", "m", "--out=out"]);
+    assert!(String::from_utf8(place.read("out/report.html")).expect("text").contains("in which nothing moved; the run ended"));
+}
+
+#[test]
+fn a_plan_and_a_run_are_set_side_by_side() {
+    let place = Sandbox::empty();
+    let files = with_source(&place, 50);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "run", "m"]);
+    place.good(&["migrate", "report", "m", "--scenario=same.toml"]);
+    let report = place.good(&["migrate", "report", "m", "--plan=same.toml", "--out=out", "--json"]).json();
+    let plan = &report["plan"];
+    assert_eq!((&plan["scenario"], &plan["caution"]), (&"same".into(), &serde_json::Value::Null), "{plan}");
+    let figures = plan["figures"].as_array().expect("figures");
+    let of = |stage: Option<&str>, figure: &str, side: &str| {
+        let found = figures.iter().find(|of| of["stage"].as_str() == stage && of["figure"] == figure);
+        found.and_then(|of| of[side].as_f64()).unwrap_or_else(|| panic!("{stage:?} {figure} {side}: {plan}"))
+    };
+    let bytes: usize = files.values().map(Vec::len).sum();
+    assert_eq!((of(None, "bytes", "predicted"), of(None, "bytes", "measured")), (bytes as f64, bytes as f64));
+    assert_eq!(of(None, "time", "measured"), report["last_run"]["elapsed_s"].as_f64().expect("a time"));
+    assert!(of(None, "time", "predicted") > 0.0);
+    for stage in report["stages"].as_array().expect("stages") {
+        let name = stage["stage"].as_str();
+        let rate = stage["bytes_per_second"].as_f64().expect("a rate");
+        assert!((of(name, "rate", "measured") * 1e6 / rate - 1.0).abs() < 1e-9, "{name:?}");
+        for figure in ["gap", "duty", "busy"] {
+            let key = if figure == "gap" { "gap_s" } else { figure };
+            assert_eq!(of(name, figure, "measured"), stage[key].as_f64().expect("a figure"), "{name:?}");
+            assert!(of(name, figure, "predicted") >= 0.0);
+        }
+        assert!(of(name, "rate", "predicted") > 0.0 && of(name, "streams", "predicted") == of(name, "streams", "measured"));
+    }
+    assert_eq!(report["stages"].as_array().map(Vec::len), Some(3));
+    let (page, _) = page(&place, "out/report.html");
+    assert!(page.contains("Plan and run: same") && page.contains("measured / predicted"));
+    assert_eq!(rows(&place, "out/compared.csv").len(), figures.len());
+    // Another amount of bytes takes another time.
+    let other = String::from_utf8(place.read("same.toml")).expect("text").replace(&format!("total = \"{bytes} B\""), "total = \"9 MB\"");
+    place.write("other.toml", other);
+    let text = place.good(&["migrate", "report", "m", "--plan=other.toml"]).text();
+    assert!(text.contains("The scenario has 9 MB, and the run moved 3 MB: times can't be compared"), "{text}");
+    assert!(text.contains("predicted") && text.contains("measured"), "{text}");
+    place.write("wrong.toml", b"[files]\nsize = 3\n");
+    place.run(&["migrate", "report", "m", "--plan=wrong.toml"]).fails_with(2, "wrong.toml");
+}
+
+#[test]
+fn a_report_of_a_run_that_goes_on_has_its_projected_end() {
+    let place = Sandbox::empty();
+    with_source(&place, 10);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "run", "m"]);
+    // As a run leaves it that goes on: at 10:00, an hour is left, or one to three.
+    let mut progress: serde_json::Value = serde_json::from_slice(&place.read("m/progress.json")).expect("JSON");
+    let fields = progress.as_object_mut().expect("an object");
+    fields.remove("ended_at").expect("it ended");
+    fields.insert("at".to_owned(), 1_800_007_200.into());
+    fields.insert("left_s".to_owned(), 3_600.into());
+    fields.insert("left_interval_s".to_owned(), serde_json::json!([3_600.0, 10_800.0]));
+    place.write("m/progress.json", progress.to_string());
+    let report = || place.good(&["migrate", "report", "m", "--out=out"]).text();
+    let end = "Projected end: 2027-01-15 11:00:00 UTC (95 %: 2027-01-15 11:00:00 to 2027-01-15 13:00:00).";
+    assert!(!report().contains("Projected end"), "no run is going on");
+    let lock = fs::File::create(place.path("m/lock")).expect("a lock");
+    lock.try_lock().expect("it is free");
+    let text = report();
+    assert!(text.contains(end) && text.contains("The last run so far"), "{text}");
+    let (page, _) = page(&place, "out/report.html");
+    assert!(page.contains(end) && page.contains("A run is going on"), "{page}");
+    drop(lock);
+    assert!(!report().contains("Projected end"));
+    // The next run knows that this one was killed.
+    place.good(&["migrate", "run", "m"]);
+    let progress: serde_json::Value = serde_json::from_slice(&place.read("m/progress.json")).expect("JSON");
+    assert_eq!((&progress["ended_at"], &progress["left_s"]), (&1_800_007_200.into(), &3_600.0.into()));
+    place.write("m/progress.json", b"{");
+    let text = report();
+    assert!(text.contains("progress.json can't be read") && !place.path("out/streams.csv").exists(), "{text}");
+}
+
+#[test]
+fn a_page_has_the_first_thousand_failed_files_and_counts_the_others() {
+    let place = Sandbox::empty();
+    with_source(&place, 3);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    let sums: String = (0..1_005).map(|number| format!("{}  nowhere/{number}\n", md5(b""))).collect();
+    place.write("sums", sums);
+    place.run(&["migrate", "inventory", "m", "--checksums=sums"]).fails_with(1, "");
+    place.run(&["migrate", "report", "m", "--out=out"]).fails_with(1, "");
+    let (page, _) = page(&place, "out/report.html");
+    assert_eq!(page.matches("<td>nowhere/").count(), 1_000);
+    assert!(page.contains("<p>1,005 files, 0 B.</p>") && page.contains("<p>5 more failed.</p>"), "{page}");
+}
