@@ -6,6 +6,7 @@
 //! lock                  held by the command that changes it
 //! paused                while it exists, runs begin nothing
 //! progress.json         what the last run did, or does
+//! metrics.prom          the same, and more, for Prometheus
 //! journal               events and commands of the last run
 //! migrated.sha256       the list of migrated files
 //! certificate.json      counts, and the digest of that list

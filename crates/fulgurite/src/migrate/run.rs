@@ -84,14 +84,10 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let mut watching = Watching::new(session, &migration, before, is_stopped.clone())?;
     let result = run::run(&setup, &mut migration.database, &mut watching);
     watching.bar.finish_and_clear();
-    let Watching { last, began, mut metrics, .. } = watching;
-    metrics.end(migration.database.totals()?);
-    metrics.write(false, migration.is_paused(), now_s()).context("metrics.prom")?;
-    if let Some(last) = last {
-        let last = RunProgress { ended_at: Some(now_s()), ..last };
-        write_json(&migration.path("progress.json"), &json!(last)).context("progress.json")?;
-    }
+    let began = watching.began;
+    let noted = watching.end(&migration);
     result.context("the run is incomplete; the next goes on from there")?;
+    noted?;
     drop(setup);
     if let Some(archive) = archive.filter(|_| !asked.no_flush) {
         let flushed = archive.archive().flush(&Unwatched);
@@ -213,6 +209,18 @@ impl Watching {
             last: None,
             metrics,
         })
+    }
+
+    /// Notes that the run has ended.
+    fn end(self, migration: &Migration) -> Result<()> {
+        let Self { last, mut metrics, .. } = self;
+        metrics.end(migration.database.totals()?);
+        metrics.write(false, migration.is_paused(), now_s()).context("metrics.prom")?;
+        if let Some(last) = last {
+            let last = RunProgress { ended_at: Some(now_s()), ..last };
+            write_json(&migration.path("progress.json"), &json!(last)).context("progress.json")?;
+        }
+        Ok(())
     }
 }
 
