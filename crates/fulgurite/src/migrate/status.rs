@@ -18,6 +18,7 @@ use crate::{Outcome, Session, text};
 pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let migration = Migration::look(folder)?;
     let totals = migration.database.totals()?;
+    let recalled = migration.database.recalled_files()?;
     let (is_running, is_paused) = (is_locked(&migration), migration.is_paused());
     // The figures of an earlier run say nothing of the one that is going on.
     let progress = RunProgress::read(&migration).filter(|progress| is_running && progress.ended_at.is_none());
@@ -25,6 +26,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
         json!({
             "source": migration.settings.source.place, "destination": migration.settings.destination.place,
             "running": is_running, "paused": is_paused, "totals": totals_json(&totals),
+            "recalled": recalled,
             "left_s": progress.as_ref().map(|progress| progress.left_s),
             "left_interval_s": progress.as_ref().map(|progress| progress.left_interval_s),
         })
@@ -38,6 +40,13 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
         if files > 0 || matches!(state, State::Waiting | State::Migrated) {
             session.say(&format!("  {:<9} {:>14}  {}", state.name(), text::count(files, "file"), text::bytes(bytes)));
         }
+    }
+    if recalled > 0 {
+        session.say(&format!(
+            "{} asked for and {} before the others.",
+            text::phrase(recalled, "waiting file was", "waiting files were"),
+            if recalled == 1 { "goes" } else { "go" }
+        ));
     }
     session.say(&state(progress.as_ref(), is_running, is_paused));
     Ok(Outcome::Good)

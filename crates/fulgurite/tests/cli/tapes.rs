@@ -35,7 +35,9 @@ fn tapes_are_made_listed_and_migrated() {
     fs::write(place.path("list"), "T00003/0/27\n\nT00001/0/00\n").expect("written");
     let recalled = place.run(&["migrate", "recall", "move", "T00003/", "--list=list", "--json"]);
     assert_eq!((&recalled.json()["waiting"], &recalled.json()["unknown"]), (&10.into(), &0.into()), "{recalled:?}");
+    assert_eq!(place.good(&["migrate", "status", "move", "--json"]).json()["recalled"], 9);
     let ran = place.good(&["migrate", "run", "move", "--json"]).json();
+    assert_eq!(place.good(&["migrate", "status", "move", "--json"]).json()["recalled"], 0);
     assert_eq!((&ran["migrated"], &ran["certificate"]["migrated"]["files"]), (&30.into(), &30.into()));
     // Files that users wait for were read first from each tape, and the journal replays.
     let journal = fs::read_to_string(place.path("move/journal")).expect("a journal");
