@@ -135,3 +135,29 @@ fn damaged_indexes_are_refused() {
         }
     }
 }
+
+#[test]
+fn no_index_makes_the_reader_panic_and_what_it_reads_is_consistent() {
+    let mut chance = fulgurite_chance::Xorshift::new(11);
+    let pieces =
+        ["<", ">", "/", "&amp;", "<directory>", "</file>", "<extent>", "99999999999999999999", "\0", "<!--", "]]>", "<![CDATA[x]]>"];
+    for _ in 0..5_000 {
+        let mut xml = INDEX.as_bytes().to_vec();
+        for _ in 0..=chance.below(4) {
+            let at = chance.below(xml.len());
+            match chance.below(4) {
+                0 => xml[at] ^= 1 << chance.below(8),
+                1 => drop(xml.drain(at..(at + chance.below(60)).min(xml.len()))),
+                2 => drop(xml.splice(at..at, pieces[chance.below(pieces.len())].bytes())),
+                _ => xml.truncate(at.max(1)),
+            }
+        }
+        let _ = read_index(&xml[..], &mut |file| {
+            assert!(!file.path.split('/').any(|part| part.is_empty() || part == "." || part == ".."), "{:?}", file.path);
+            let ends = file.extents.iter().map(|extent| (extent.file_offset, extent.file_offset + extent.bytes)).collect::<Vec<_>>();
+            assert!(ends.is_sorted_by(|before, after| before.1 <= after.0) && ends.iter().all(|(_, end)| *end <= file.bytes), "{file:?}");
+            true
+        });
+        let _ = read_label(&xml[..]);
+    }
+}
