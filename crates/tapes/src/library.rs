@@ -4,8 +4,9 @@
 //! one, which unloads what it has. A drive is taken only while it reads; in between, its tape stays
 //! where it was, so that the next file of the volume needs no loading.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,10 @@ use crate::settings::{FILE, TapeSettings};
 
 /// Bytes that are read and passed on at a time. Readers measure rates from the first to the last.
 const PIECE_BYTES: usize = 64 << 10;
+/// The files of a volume.
+const PARTS: [&str; 4] = ["label.xml", "index.xml", "a", "b"];
+/// How long a volume that can't be used isn't tried again. An index may take seconds to read.
+const UNUSABLE_FOR: Duration = Duration::from_secs(10);
 /// Wraps of the partition `a`; those of `b` follow.
 const FIRST_PARTITION_WRAPS: u64 = 2;
 
@@ -34,7 +39,7 @@ struct Library {
     drives: Mutex<Vec<Drive>>,
     freed: Condvar,
     /// Volumes whose indexes were read last, the newest first: one for each drive.
-    volumes: Mutex<VecDeque<(String, Arc<Volume>)>>,
+    volumes: Mutex<VecDeque<(String, Arc<Slot>)>>,
 }
 
 /// What a drive did, in the library's own time.
@@ -71,6 +76,10 @@ struct Drive {
     used: u64,
     figures: DriveFigures,
 }
+
+/// A volume, or why and when it could not be used. Locked while its index is read, so that it is
+/// read once and others don't wait for it.
+type Slot = Mutex<Option<Result<Arc<Volume>, (Refusal, Instant)>>>;
 
 /// A volume whose index was read.
 struct Volume {
@@ -209,8 +218,19 @@ impl Library {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.folder).map_err(here)? {
             let entry = entry.map_err(here)?;
-            // Other folders, such as `lost+found`, are no volumes.
-            if entry.path().join("label.xml").exists() || entry.path().join("index.xml").exists() {
+            let path = entry.path();
+            let failed = |error: io::Error| Refusal::new(Cause::Fault, format!("{}: {error}", path.display()));
+            // Of a file system, and no volume.
+            if entry.file_name() == "lost+found" || !std::fs::metadata(&path).map_err(failed)?.is_dir() {
+                continue;
+            }
+            let mut is_volume = false;
+            for part in std::fs::read_dir(&path).map_err(failed)? {
+                // A volume that has lost some of its files is still one.
+                is_volume |= PARTS.iter().any(|known| part.as_ref().is_ok_and(|part| part.file_name() == *known));
+                part.map_err(failed)?;
+            }
+            if is_volume {
                 let name = entry.file_name().into_string();
                 names.push(name.map_err(|name| Refusal::new(Cause::Unsupported, format!("the name of the volume {name:?} isn't UTF-8")))?);
             }
@@ -231,7 +251,20 @@ impl Library {
         };
         let damaged = |name: &str, error: &IndexError| Refusal::new(Cause::Fault, format!("{name} of the volume {volume}: {error}"));
         let label = read_label(open("label.xml")?).map_err(|error| damaged("label.xml", &error))?;
-        let head = read_index(open("index.xml")?, each).map_err(|error| damaged("index.xml", &error))?;
+        // Digests of the paths, because an index may have millions of them.
+        let (hashers, mut paths) = ([RandomState::new(), RandomState::new()], HashSet::new());
+        let mut twice = None;
+        let head = read_index(open("index.xml")?, &mut |file| {
+            if !paths.insert(hashers.each_ref().map(|hasher| hasher.hash_one(&file.path))) {
+                twice = Some(file.path);
+                return false;
+            }
+            each(file)
+        });
+        if let Some(path) = twice {
+            return Err(Refusal::new(Cause::Fault, format!("the index of the volume {volume} has {path:?} twice")));
+        }
+        let head = head.map_err(|error| damaged("index.xml", &error))?;
         if head.uuid != label.uuid {
             let detail = format!("the index of the volume {volume} is another volume's: {}, not {}", head.uuid, label.uuid);
             return Err(Refusal::new(Cause::Fault, detail));
@@ -247,28 +280,28 @@ impl Library {
     }
 
     fn volume(&self, name: &str) -> Result<Arc<Volume>, Refusal> {
-        let mut volumes = lock(&self.volumes);
-        if let Some(at) = volumes.iter().position(|(known, _)| known == name) {
-            let found = volumes.remove(at).expect("it is there");
-            volumes.push_front(found);
-            return Ok(volumes[0].1.clone());
+        let slot = {
+            let mut volumes = lock(&self.volumes);
+            let known = volumes.iter().position(|(known, _)| known == name).and_then(|at| volumes.remove(at));
+            let (name, slot) = known.unwrap_or_else(|| (name.to_owned(), Arc::default()));
+            volumes.push_front((name, slot.clone()));
+            volumes.truncate(self.settings.drives);
+            slot
+        };
+        let mut slot = lock(&slot);
+        match &*slot {
+            Some(Ok(volume)) => return Ok(volume.clone()),
+            Some(Err((refusal, at))) if at.elapsed() < UNUSABLE_FOR => return Err(refusal.clone()),
+            _ => {}
         }
-        // Others wait here rather than read the same index.
         let mut files = HashMap::new();
-        let mut twice = None;
         let label = self.read_volume(name, &mut |file| {
-            if let Some(earlier) = files.insert(file.path.clone(), file) {
-                twice = Some(earlier.path);
-            }
-            twice.is_none()
+            files.insert(file.path.clone(), file);
+            true
         });
-        if let Some(path) = twice {
-            return Err(Refusal::new(Cause::Fault, format!("the index of the volume {name} has {path:?} twice")));
-        }
-        let volume = Arc::new(Volume { label: label?, files });
-        volumes.push_front((name.to_owned(), volume.clone()));
-        volumes.truncate(self.settings.drives);
-        Ok(volume)
+        let volume = label.map(|label| Arc::new(Volume { label, files }));
+        *slot = Some(volume.clone().map_err(|refusal| (refusal, Instant::now())));
+        volume
     }
 
     /// Takes a drive for a volume: the one that has it, or else an empty one, the one that was used

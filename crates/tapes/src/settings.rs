@@ -10,6 +10,9 @@ use crate::motion::Motion;
 /// The file's name.
 pub const FILE: &str = "library.toml";
 
+/// With less, a load would take days.
+const SPEEDUP_MIN: f64 = 0.001;
+
 /// The settings of a tape library.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TapeSettings {
@@ -33,7 +36,19 @@ impl TapeSettings {
     /// # Errors
     /// All settings that are wrong, unknown or missing, each with its place.
     pub fn read(folder: &Path) -> Result<Self, SettingErrors> {
-        let mut reader = Reader::new(Document::load(&folder.join(FILE).to_string_lossy(), &read_file)?);
+        Self::of(Document::load(&folder.join(FILE).to_string_lossy(), &read_file)?)
+    }
+
+    /// Checks settings that are to be written.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn check(text: &str) -> Result<Self, SettingErrors> {
+        Self::of(Document::parse(FILE, text)?)
+    }
+
+    fn of(document: Document) -> Result<Self, SettingErrors> {
+        let mut reader = Reader::new(document);
         let settings = settings(&mut reader);
         reader.finish()?;
         Ok(settings)
@@ -67,6 +82,9 @@ fn settings(reader: &mut Reader) -> TapeSettings {
     let mut section = reader.section("emulation", "How the library differs from a real one.");
     let speedup =
         section.setting("speedup", number(0.0..=1e9), "1", "How many times faster than a real library it is. With 0, it never waits.");
+    if speedup > 0.0 && speedup < SPEEDUP_MIN {
+        section.reject("speedup", "0, or at least 0.001");
+    }
     let motion = Motion { capacity, wraps, locate_s, wind_s, wrap_s, turn_s, back_s, rewind_s };
     TapeSettings { drives, rate, load_s, unload_s, motion, speedup }
 }
@@ -100,6 +118,7 @@ mod tests {
         let settings = write("").expect("settings");
         assert_eq!((settings.drives, settings.motion.wraps, settings.motion.capacity), (2, 64, 200_000_000_000));
         assert_eq!(write("[drives]\ncount = 3\n[emulation]\nspeedup = 0\n").map(|of| (of.drives, of.speedup)).ok(), Some((3, 0.0)));
+        assert!(write("[emulation]\nspeedup = 1e-30\n").is_err());
         assert!(write("[drives]\ncount = 0\n").is_err() && write("[drive]\n").is_err());
     }
 }

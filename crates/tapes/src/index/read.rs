@@ -17,6 +17,9 @@ const DIGESTS: [(&str, Algorithm); 4] = [
     ("ltfs.hash.md5sum", Algorithm::Md5),
 ];
 
+/// The largest length of a file that is believed: 8 PiB.
+const BYTES_MAX: u64 = 1 << 53;
+
 /// Reads the label of a volume.
 ///
 /// # Errors
@@ -137,7 +140,7 @@ impl Folders {
         let number = || text.trim().parse::<u64>().ok();
         match (parent, name) {
             ("file", "name") => file.name = Some(text),
-            ("file", "length") => file.bytes = number(),
+            ("file", "length") => file.bytes = number().filter(|&bytes| bytes <= BYTES_MAX),
             ("file", "symlink") => file.is_link = true,
             ("extent", "partition") => {
                 file.extent.partition = [Partition::A, Partition::B].into_iter().find(|partition| partition.letter() == text.trim());
@@ -153,7 +156,8 @@ impl Folders {
             }
             ("xattr", "key") => file.attribute = Some(text),
             ("xattr", "value") => {
-                let known = DIGESTS.iter().position(|(key, _)| file.attribute.as_deref() == Some(key));
+                let attribute = file.attribute.take();
+                let known = DIGESTS.iter().position(|(key, _)| attribute.as_deref() == Some(key));
                 let digest = known.and_then(|rank| Some((rank, Digest::from_hex(DIGESTS[rank].1, text.trim())?)));
                 file.digests.extend(digest);
             }
@@ -290,7 +294,7 @@ impl<R: BufRead> Nodes<R> {
 
 fn opened(element: &BytesStart<'_>) -> Result<(String, bool), IndexError> {
     let attribute = element.try_get_attribute("percentencoded").map_err(malformed)?;
-    Ok((element.local_name().as_ref().to_owned(), attribute.is_some_and(|attribute| &*attribute.value == "true")))
+    Ok((element.local_name().as_ref().to_owned(), attribute.is_some_and(|attribute| matches!(&*attribute.value, "true" | "1"))))
 }
 
 fn malformed(problem: impl std::fmt::Display) -> IndexError {

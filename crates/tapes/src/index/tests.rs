@@ -29,7 +29,7 @@ const INDEX: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
     <fileuid>1</fileuid>
     <contents>
       <directory>
-        <name percentencoded="true">night%3A 1</name>
+        <name percentencoded="1">night%3A 1</name>
         <contents>
           <file>
             <name>a &amp; b.fits</name>
@@ -110,9 +110,10 @@ fn damaged_indexes_are_refused() {
         ("<name>empty</name>", ""),
         ("<name>empty</name>", "<name>..</name>"),
         ("<name>empty</name>", "<name>a/b</name>"),
-        ("<name percentencoded=\"true\">night%3A 1</name>", ""),
-        ("<name percentencoded=\"true\">night%3A 1</name>", "<name percentencoded=\"true\">%ff</name>"),
+        ("<name percentencoded=\"1\">night%3A 1</name>", ""),
+        ("<name percentencoded=\"1\">night%3A 1</name>", "<name percentencoded=\"true\">%ff</name>"),
         ("<length>1000000</length>", "<length>-1</length>"),
+        ("<length>1000000</length>", "<length>9007199254740993</length>"),
         ("<length>1000000</length>", "<length>999999</length>"),
         ("<bytecount>500000</bytecount>", "<bytecount>600001</bytecount>"),
         ("<bytecount>500000</bytecount>", "<bytecount>18446744073709551615</bytecount>"),

@@ -84,7 +84,7 @@ fn write_file(out: &mut dyn Write, name: &str, file: &TapeFile) -> io::Result<()
     writeln!(out, "</extentinfo></file>")
 }
 
-/// A name as an element. XML can't contain control characters, and readers trim white space.
+/// A name as an element. XML can't contain control characters, and some readers trim names.
 fn named(name: &str) -> String {
     let is_plain = |character: char| !character.is_control() && character != '%' && character != ':' && character < '\u{fffe}';
     if name.chars().all(is_plain) && name.trim() == name {

@@ -188,9 +188,22 @@ fn damaged_volumes_and_absent_libraries_are_named() {
     // Another volume's index.
     std::fs::copy(folder.join("T00002/index.xml"), folder.join("T00001/index.xml")).expect("copied");
     assert!(list(&made.library).is_err_and(|refused| refused.contains("another volume's")));
+    // A path that an index has twice.
+    let index = std::fs::read_to_string(folder.join("T00002/index.xml")).expect("an index");
+    let file = index.lines().find(|line| line.starts_with("<file>")).expect("a file");
+    std::fs::write(folder.join("T00002/index.xml"), index.replace(file, &format!("{file}\n{file}"))).expect("written");
     std::fs::remove_file(folder.join("T00001/index.xml")).expect("removed");
-    assert!(list(&made.library).is_err_and(|refused| refused.contains("index.xml of the volume T00001")));
+    std::fs::remove_file(folder.join("T00001/label.xml")).expect("removed");
+    assert!(list(&made.library).is_err_and(|refused| refused.contains("label.xml of the volume T00001")));
     std::fs::remove_dir_all(folder.join("T00001")).expect("removed");
+    assert!(list(&made.library).is_err_and(|refused| refused.contains("twice")));
+    std::fs::write(folder.join("T00002/index.xml"), index).expect("written");
+    assert_eq!(list(&made.library), Ok(()));
+    // An entry that leads nowhere may have been a volume.
+    std::os::unix::fs::symlink("nowhere", folder.join("T00009")).expect("made");
+    assert!(list(&made.library).is_err_and(|refused| refused.contains("T00009")));
+    std::fs::remove_file(folder.join("T00009")).expect("removed");
+    std::fs::create_dir(folder.join("lost+found")).expect("made");
     assert_eq!(list(&made.library), Ok(()));
     std::fs::remove_file(folder.join(FILE)).expect("removed");
     assert_eq!(made.library.connect().err().map(|refusal| refusal.cause), Some(Cause::Connection));
