@@ -165,6 +165,10 @@ impl Watcher for Quiet {
     fn unreachable(&mut self, _: Stage, reason: &str) {
         panic!("{reason}");
     }
+
+    fn set_aside(&mut self, _: &str, _: u32, reason: &str) {
+        panic!("{reason}");
+    }
 }
 
 /// The peak of the process's memory in MB, as Linux counts it.

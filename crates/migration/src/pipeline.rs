@@ -263,8 +263,9 @@ impl Pipeline {
             Event::Begun => self.mode = Mode::Running,
             Event::Offered { stream, lot } => self.offered(stream, lot, commands),
             Event::NothingOffered { stream, again_at } => {
+                self.mount(stream, None);
                 let stream = &mut self.streams[usize::from(stream.0)];
-                (stream.doing, stream.mounted, stream.asks_at) = (Doing::Nothing, None, again_at);
+                (stream.doing, stream.asks_at) = (Doing::Nothing, again_at);
             }
             Event::Read(done) => self.read(done, commands),
             Event::Written(done) => self.written(done, commands),
@@ -345,10 +346,18 @@ impl Pipeline {
         self.mode == Mode::Ended
     }
 
+    /// A stream's drive has another volume. The one before may have files left for others.
+    fn mount(&mut self, id: StreamId, volume: Option<SourceVolume>) {
+        let before = std::mem::replace(&mut self.streams[usize::from(id.0)].mounted, volume);
+        if before.is_some() && before != volume {
+            self.streams.iter_mut().for_each(|stream| stream.asks_at = Some(Micros::ZERO));
+        }
+    }
+
     fn offered(&mut self, id: StreamId, lot: Lot, commands: &mut Vec<Command>) {
+        self.mount(id, lot.volume);
         let stream = &mut self.streams[usize::from(id.0)];
         let station = stream.place.station;
-        stream.mounted = lot.volume;
         let largest = self.spools.iter().filter(|spool| spool.station == station).map(|spool| spool.spool.bytes).max();
         let largest = largest.expect("each station has a spool volume");
         if lot.bytes > largest {

@@ -174,6 +174,8 @@ impl Listed {
 pub struct VolumePosition {
     /// The volume's name.
     pub volume: String,
+    /// What tells the medium apart from others of the same name, such as a UUID.
+    pub medium: Option<String>,
     /// The file's first block on the volume. At most [`MAX_BLOCK`](Self::MAX_BLOCK).
     pub block: u64,
 }
@@ -186,7 +188,7 @@ impl VolumePosition {
     #[must_use]
     pub fn in_partition(volume: String, is_second: bool, block: u64) -> Self {
         let half = Self::MAX_BLOCK / 2;
-        Self { volume, block: block.min(half) + if is_second { half } else { 0 } }
+        Self { volume, medium: None, block: block.min(half) + if is_second { half } else { 0 } }
     }
 }
 

@@ -168,12 +168,14 @@ impl Connection for TapeConnection {
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         for volume in self.library.volume_names()? {
             let mut goes_on = true;
+            let uuid = self.library.label(&volume)?.uuid;
             self.library.read_volume(&volume, &mut |file| {
                 let (partition, block) = file.first_block();
+                let position = VolumePosition::in_partition(volume.clone(), partition == Partition::B, block);
                 goes_on = each(Listed {
                     location: format!("{volume}/{}", file.path),
                     bytes: Some(file.bytes),
-                    position: Some(VolumePosition::in_partition(volume.clone(), partition == Partition::B, block)),
+                    position: Some(VolumePosition { medium: Some(uuid.clone()), ..position }),
                     digest: file.digest,
                 });
                 goes_on
@@ -239,22 +241,28 @@ impl Library {
         Ok(names)
     }
 
-    /// Reads the label and the index of a volume.
-    fn read_volume(&self, volume: &str, each: &mut dyn FnMut(TapeFile) -> bool) -> Result<Label, Refusal> {
+    fn open_part(&self, volume: &str, name: &str) -> Result<BufReader<File>, Refusal> {
         let folder = self.folder.join(volume);
         if !folder.is_dir() {
             return Err(Refusal::new(Cause::Fault, format!("the library has no volume {volume}")));
         }
-        let open = |name: &str| {
-            let file = File::open(folder.join(name));
-            file.map(BufReader::new).map_err(|error| Refusal::new(Cause::Fault, format!("{name} of the volume {volume}: {error}")))
-        };
-        let damaged = |name: &str, error: &IndexError| Refusal::new(Cause::Fault, format!("{name} of the volume {volume}: {error}"));
-        let label = read_label(open("label.xml")?).map_err(|error| damaged("label.xml", &error))?;
+        let file = File::open(folder.join(name));
+        file.map(BufReader::new).map_err(|error| Refusal::new(Cause::Fault, format!("{name} of the volume {volume}: {error}")))
+    }
+
+    fn label(&self, volume: &str) -> Result<Label, Refusal> {
+        let label = read_label(self.open_part(volume, "label.xml")?);
+        label.map_err(|error| Refusal::new(Cause::Fault, format!("label.xml of the volume {volume}: {error}")))
+    }
+
+    /// Reads the label and the index of a volume.
+    fn read_volume(&self, volume: &str, each: &mut dyn FnMut(TapeFile) -> bool) -> Result<Label, Refusal> {
+        let label = self.label(volume)?;
+        let damaged = |error: IndexError| Refusal::new(Cause::Fault, format!("index.xml of the volume {volume}: {error}"));
         // Digests of the paths, because an index may have millions of them.
         let (hashers, mut paths) = ([RandomState::new(), RandomState::new()], HashSet::new());
         let mut twice = None;
-        let head = read_index(open("index.xml")?, &mut |file| {
+        let head = read_index(self.open_part(volume, "index.xml")?, &mut |file| {
             if !paths.insert(hashers.each_ref().map(|hasher| hasher.hash_one(&file.path))) {
                 twice = Some(file.path);
                 return false;
@@ -264,7 +272,7 @@ impl Library {
         if let Some(path) = twice {
             return Err(Refusal::new(Cause::Fault, format!("the index of the volume {volume} has {path:?} twice")));
         }
-        let head = head.map_err(|error| damaged("index.xml", &error))?;
+        let head = head.map_err(damaged)?;
         if head.uuid != label.uuid {
             let detail = format!("the index of the volume {volume} is another volume's: {}, not {}", head.uuid, label.uuid);
             return Err(Refusal::new(Cause::Fault, detail));

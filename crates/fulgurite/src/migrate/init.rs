@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use fulgurite_audit::inventory::Checksums;
 use fulgurite_digest::Digest;
-use fulgurite_migration::run::database::AddedDigests;
+use fulgurite_migration::run::database::{AddedDigests, State};
 use fulgurite_migration::run::inventory::family_of;
 use fulgurite_places::{Cause, Place, Refusal};
 
@@ -111,6 +111,11 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
             let wrong = text::phrase(digests.wrong, "file was", "files were");
             session.warn(&format!("{wrong} migrated with another SHA-256; `fulgurite migrate report` names them."));
         }
+    }
+    let unlisted = (before.all().0 - before.of(State::Released).0).saturating_sub(listed - added.new - added.reappeared);
+    if unlisted > 0 {
+        let unlisted = text::phrase(unlisted, "known file", "known files");
+        session.warn(&format!("It no longer has {unlisted}. Those that wait will fail."));
     }
     if added.reappeared > 0 {
         let again = text::phrase(added.reappeared, "file that was released", "files that were released");

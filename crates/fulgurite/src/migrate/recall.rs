@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use fulgurite_migration::run::database::Recalled;
 use serde_json::json;
@@ -35,6 +35,10 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
     }
     // A run may be going on: it looks for such files before each lot.
     let mut migration = Migration::look(&asked.folder)?;
+    if !migration.has_inventory()? {
+        bail!("no inventory was taken yet: `fulgurite migrate inventory` takes it");
+    }
+    let list = asked.list.as_ref().map(|path| File::open(path).map(BufReader::new).with_context(|| text::path(path))).transpose()?;
     let (mut all, mut unknown) = (Recalled::default(), 0_u64);
     let mut recall = |names: &mut Vec<String>| -> Result<()> {
         for (name, recalled) in names.iter().zip(migration.database.recall(names)?) {
@@ -45,15 +49,17 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
             } else {
                 unknown += 1;
                 let value = json!({ "kind": "unknown", "name": name });
-                diagnostics::write(&format!("{}: the inventory has no such file", text::harmless(name)), &value);
+                diagnostics::write(
+                    &format!("{}: the inventory has no such file; a folder's name ends with a slash", text::harmless(name)),
+                    &value,
+                );
             }
         }
         names.clear();
         Ok(())
     };
     recall(&mut asked.names.clone())?;
-    if let Some(path) = &asked.list {
-        let list = BufReader::new(File::open(path).with_context(|| text::path(path))?);
+    if let (Some(path), Some(list)) = (&asked.list, list) {
         let mut names = Vec::new();
         for line in list.lines() {
             let name = line.with_context(|| text::path(path))?;

@@ -280,6 +280,17 @@ impl Watcher for Watching {
         self.bar.suspend(|| diagnostics::write(&format!("{}: {stage}: {} ({next})", text::harmless(name), text::harmless(reason)), &value));
     }
 
+    fn set_aside(&mut self, volume: &str, failed: u32, reason: &str) {
+        let files = text::phrase(u64::from(failed), "file", "files");
+        let told = format!(
+            "{}: {files} in a row failed, so this run reads no more of it; the last: {}",
+            text::harmless(volume),
+            text::harmless(reason)
+        );
+        let value = json!({ "kind": "set-aside", "volume": volume, "failed": failed, "reason": reason });
+        self.bar.suspend(|| diagnostics::write(&told, &value));
+    }
+
     fn unreachable(&mut self, stage: Stage, reason: &str) {
         if self.named.is_none_or(|named| named.elapsed() >= NAMED_EVERY) {
             self.named = Some(Instant::now());

@@ -64,6 +64,11 @@ pub(super) fn tapes(session: &Session, tapes: &Tapes) -> Result<Outcome> {
 fn make(session: &Session, asked: &Make) -> Result<Outcome> {
     let capacity = Dimension::Size.parse_whole(&asked.capacity).map_err(|error| Misuse(format!("--capacity: {error}")))?;
     let library = &asked.library;
+    let settings = format!(
+        "[drives]\ncount = {}\n\n[volumes]\ncapacity = \"{capacity} B\"\n\n[emulation]\nspeedup = {}\n",
+        asked.drives, asked.speedup
+    );
+    TapeSettings::check(&settings).map_err(|error| Misuse(format!("these options make no library: {error}")))?;
     if fs::read_dir(library).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Misuse(format!("{} is not empty: name a new folder", text::path(library))).into());
     }
@@ -78,37 +83,41 @@ fn make(session: &Session, asked: &Make) -> Result<Outcome> {
     for file in &files {
         writer.check(&file.name, file.bytes)?;
     }
-    fs::create_dir_all(library).with_context(|| text::path(library))?;
-    if fs::canonicalize(library)?.starts_with(fs::canonicalize(&asked.from)?) {
+    if real(library)?.starts_with(real(&asked.from)?) {
         return Err(Misuse(format!("{} would be inside the folder with the files", text::path(library))).into());
     }
+    fs::create_dir_all(library).with_context(|| text::path(library))?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = is_stopped.clone();
     signals::on_stop(None, move || stop.store(true, Ordering::Relaxed))?;
-    for file in &files {
+    let written = files.iter().try_for_each(|file| -> Result<()> {
         if is_stopped.load(Ordering::Relaxed) {
-            bail!("stopped: {} is incomplete", text::path(library));
+            bail!("stopped");
         }
-        writer.add(&file.name, file.bytes, |sink| connection.read(&file.name, sink))?;
-    }
-    let volumes = writer.finish()?;
-    let settings = format!(
-        "[drives]\ncount = {}\n\n[volumes]\ncapacity = \"{capacity} B\"\n\n[emulation]\nspeedup = {}\n",
-        asked.drives, asked.speedup
-    );
-    // The library exists once its settings do.
-    let path = library.join(FILE);
-    fs::write(&path, settings).with_context(|| text::path(&path))?;
-    if let Err(error) = TapeSettings::read(library) {
-        fs::remove_file(&path).with_context(|| text::path(&path))?;
-        return Err(Misuse(error.to_string()).into());
-    }
+        Ok(writer.add(&file.name, file.bytes, |sink| connection.read(&file.name, sink))?)
+    });
+    let volumes = written.and_then(|()| {
+        let volumes = writer.finish()?;
+        // The library exists once its settings do.
+        let path = library.join(FILE);
+        fs::write(&path, settings).with_context(|| text::path(&path))?;
+        Ok(volumes)
+    });
+    let volumes = volumes.with_context(|| format!("{} is incomplete: remove it", text::path(library)))?;
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     session.answer(|| json!({ "volumes": volumes, "files": files.len(), "bytes": bytes }));
     let (files, volumes) = (text::count(files.len() as u64, "file"), text::count(u64::from(volumes), "tape"));
     session.say(&format!("Wrote {files}, {}, to {volumes} in {}.", text::bytes(bytes), text::path(library)));
     session.say(&format!("`fulgurite migrate init FOLDER --from tapes:{} --to PLACE` begins a migration.", text::path(library)));
     Ok(Outcome::Good)
+}
+
+/// The full path of a folder that may not exist yet, without symbolic links.
+fn real(path: &Path) -> Result<PathBuf> {
+    let full = std::path::absolute(path).with_context(|| text::path(path))?;
+    let above = full.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    let (above, real) = above.with_context(|| text::path(path))?;
+    Ok(real.join(full.strip_prefix(above).unwrap_or(&full)))
 }
 
 struct Found {
@@ -141,7 +150,7 @@ fn list(session: &Session, folder: &Path) -> Result<Outcome> {
     for name in library.volumes()? {
         let (mut files, mut bytes) = (0_u64, 0_u64);
         let read = library.files(&name, &mut |file| {
-            (files, bytes) = (files + 1, bytes + file.bytes);
+            (files, bytes) = (files + 1, bytes.saturating_add(file.bytes));
             true
         });
         damaged += u64::from(read.is_err());

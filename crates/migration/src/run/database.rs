@@ -12,6 +12,7 @@
 
 mod listed;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub struct FileRow {
     pub bytes: u64,
     /// Its family.
     pub family: u32,
-    /// Its digest, as the inventory states it.
+    /// Its digest, as a list states it, or else the source.
     pub expected: Option<Digest>,
     /// The SHA-256 with which it was read.
     pub sha256: Option<Digest>,
@@ -169,6 +170,16 @@ pub enum DatabaseError {
         /// The version that this program writes.
         known: i64,
     },
+    /// A volume of the source is another than before.
+    #[error("the volume {name} is another medium than in the earlier inventory: {found}, not {known}")]
+    OtherVolume {
+        /// Its name.
+        name: String,
+        /// What it is now.
+        found: String,
+        /// What it was.
+        known: String,
+    },
     /// A row can't be what this program wrote.
     #[error("the migration's database is damaged: {0}")]
     Damaged(&'static str),
@@ -218,16 +229,20 @@ CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 
 /// What version 2 adds: volumes of the source, and files that go before others.
 const SCHEMA_2: &str = "
-CREATE TABLE volume (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE volume (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, medium TEXT) STRICT;
 ALTER TABLE file ADD COLUMN volume INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE file ADD COLUMN block INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE file ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0;
+-- The digest that the source states, as ALGORITHM:HEX; that of a list is `expected`.
+ALTER TABLE file ADD COLUMN stated TEXT;
 DROP INDEX file_waiting;
 CREATE INDEX file_waiting ON file(volume, block, family, id) WHERE state = 0 AND retry_at IS NULL;
 CREATE INDEX file_recalled ON file(volume, block, family, id) WHERE state = 0 AND retry_at IS NULL AND recalled = 1;
+CREATE INDEX file_recalled_retry ON file(retry_at) WHERE state = 0 AND retry_at IS NOT NULL AND recalled = 1;
 ";
 
-const COLUMNS: &str = "id, name, bytes, family, expected, sha256, attempts, reason, was_written, was_released, volume, block, recalled";
+const COLUMNS: &str =
+    "id, name, bytes, family, coalesce(expected, stated), sha256, attempts, reason, was_written, was_released, volume, block, recalled";
 
 /// The database of a migration.
 #[derive(Debug)]
@@ -329,31 +344,42 @@ impl Database {
     }
 
     /// Takes a file that may be tried again at `now`, seconds since 1970, and whose volume
-    /// `is_usable`. Of those that have waited longest, files that users asked for come first.
+    /// `is_usable`; with `recalled_only`, one that users asked for.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn take_retry(&mut self, now: u64, is_usable: &dyn Fn(u32) -> bool) -> Result<Option<FileRow>, DatabaseError> {
+    pub fn take_retry(&mut self, now: u64, recalled_only: bool, is_usable: &dyn Fn(u32) -> bool) -> Result<Option<FileRow>, DatabaseError> {
+        let which = if recalled_only { "AND recalled = 1" } else { "" };
         let sql = format!(
-            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at <= ?1
+            "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at <= ?1 {which}
              ORDER BY retry_at, id LIMIT {RETRIES_LOOKED_AT}"
         );
         let rows = self.rows(&sql, params![now.cast_signed()])?;
-        let row = rows.into_iter().filter(|row| is_usable(row.volume)).min_by_key(|row| !row.is_recalled);
+        let row = rows.into_iter().find(|row| is_usable(row.volume));
         if let Some(row) = &row {
             self.connection.prepare_cached("UPDATE file SET retry_at = NULL WHERE id = ?1")?.execute([row.id])?;
         }
         Ok(row)
     }
 
-    /// When the next file may be tried again, in seconds since 1970.
+    /// When the next file may be tried again, in seconds since 1970, but for files of some volumes.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn next_retry(&self) -> Result<Option<u64>, DatabaseError> {
-        let sql = "SELECT min(retry_at) FROM file WHERE state = 0 AND retry_at IS NOT NULL";
-        let at: Option<i64> = self.connection.query_row(sql, [], |row| row.get(0))?;
+    pub fn next_retry(&self, without: &BTreeSet<u32>) -> Result<Option<u64>, DatabaseError> {
+        let without: Vec<String> = without.iter().map(u32::to_string).collect();
+        let sql =
+            format!("SELECT min(retry_at) FROM file WHERE state = 0 AND retry_at IS NOT NULL AND volume NOT IN ({})", without.join(", "));
+        let at: Option<i64> = self.connection.query_row(&sql, [], |row| row.get(0))?;
         Ok(at.map(i64::cast_unsigned))
+    }
+
+    /// The name of a volume.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn volume_name(&self, volume: u32) -> Result<String, DatabaseError> {
+        Ok(self.connection.query_row("SELECT name FROM volume WHERE id = ?1", [volume], |row| row.get(0))?)
     }
 
     /// Files in a state, in the order of their identifiers, after one of them.
@@ -425,7 +451,7 @@ impl Database {
             let from = slot(state)?;
             for (index, sign) in [(from, -1), (to as usize, 1)] {
                 moved[index].0 += sign;
-                moved[index].1 += sign * bytes;
+                moved[index].1 = moved[index].1.saturating_add(sign * bytes);
             }
         }
         for (state, (files, bytes)) in State::ALL.into_iter().zip(moved) {

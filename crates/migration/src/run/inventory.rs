@@ -6,6 +6,8 @@ use super::database::{Added, Database, DatabaseError, InventoryRow};
 
 /// Rows that are added in one transaction.
 const BATCH: usize = 1_000;
+/// The largest length that is believed: 8 PiB. Sums of many such lengths don't overflow.
+const BYTES_MAX: u64 = 1 << 53;
 
 /// An inventory could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +15,14 @@ pub enum InventoryError {
     /// The source could not be listed.
     #[error("can't list the source's files")]
     Listing(#[source] Refusal),
+    /// A length can't be true.
+    #[error("the source says that {name:?} has {bytes} bytes")]
+    Length {
+        /// The file.
+        name: String,
+        /// Its length.
+        bytes: u64,
+    },
     /// The database failed, or has other facts about a file.
     #[error(transparent)]
     Database(#[from] DatabaseError),
@@ -35,6 +45,10 @@ pub fn list(
     let (mut count, mut added, mut failure) = (0, Added::default(), None);
     let listing = connection.list(&mut |file| {
         count += 1;
+        if let Some(bytes) = file.bytes.filter(|&bytes| bytes > BYTES_MAX) {
+            failure = Some(InventoryError::Length { name: file.location, bytes });
+            return false;
+        }
         match file.bytes {
             Some(bytes) => rows.push(InventoryRow { name: file.location, bytes, position: file.position, digest: file.digest }),
             None => unknown.push(file),
@@ -43,14 +57,14 @@ pub fn list(
             listed(count);
             match database.add(&rows, family) {
                 Ok(more) => added += more,
-                Err(error) => failure = Some(error),
+                Err(error) => failure = Some(error.into()),
             }
             rows.clear();
         }
         failure.is_none()
     });
     if let Some(failure) = failure {
-        return Err(failure.into());
+        return Err(failure);
     }
     listing.map_err(InventoryError::Listing)?;
     // Some places list names only.

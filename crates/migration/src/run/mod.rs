@@ -34,7 +34,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fulgurite_domain::Micros;
 use fulgurite_places::{Cause, Place};
 
-use self::database::{Change, Database, DatabaseError, FileId, FileRow, State, Totals};
+use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, State, Totals};
 use self::destination::Destination;
 use self::offers::{Offer, Offers};
 use self::spool::{SpoolVolume, Spooled};
@@ -102,6 +102,9 @@ pub trait Watcher {
 
     /// A stream can't reach its place, and tries again.
     fn unreachable(&mut self, stage: Stage, reason: &str);
+
+    /// Many files in a row failed of a volume of the source. This run reads no more of it.
+    fn set_aside(&mut self, volume: &str, failed: u32, reason: &str);
 }
 
 /// How far a run is.
@@ -181,8 +184,10 @@ struct Runner<'a> {
     now: Micros,
     wakes_at: Option<Micros>,
     order: Order,
-    /// Failures in each stage.
+    /// Failures in each stage, but for inputs from volumes.
     records: [FailureRecord; 3],
+    /// Failures of inputs from each volume.
+    volumes: BTreeMap<u32, FailureRecord>,
     /// Why the run ends, after what has arrived is recorded.
     failure: Option<RunError>,
 }
@@ -242,6 +247,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         wakes_at: None,
         order: Order::Run,
         records: [FailureRecord::default(); 3],
+        volumes: BTreeMap::new(),
         failure: None,
     };
     let result = runner.run(&hears);
@@ -383,7 +389,13 @@ impl Runner<'_> {
                 Stage::Scan => changes.push((file.row.id, Change::Migrated { at: now_s })),
             }
         }
-        let record = &mut self.records[ended.stage as usize];
+        // All files of a lot are of one volume.
+        let row = ended.passed.first().map(|file| &file.row).or_else(|| ended.failed.first().map(|(row, _)| row));
+        let volume = row.map(|row| row.volume).filter(|volume| ended.stage == Stage::Input && *volume != NO_VOLUME);
+        let record = match volume {
+            Some(volume) => self.volumes.entry(volume).or_default(),
+            None => &mut self.records[ended.stage as usize],
+        };
         if !ended.passed.is_empty() {
             *record = FailureRecord { has_passed: true, in_a_row: 0 };
         }
@@ -407,7 +419,16 @@ impl Runner<'_> {
             }
             if record.in_a_row >= limit {
                 let count = record.in_a_row;
-                self.failure.get_or_insert(RunError::AllFail { count, stage: ended.stage, reason: reason.clone() });
+                match volume {
+                    // The other volumes may be good.
+                    Some(volume) if self.offers.set_aside(volume) => {
+                        self.watcher.set_aside(&self.database.volume_name(volume)?, count, &reason);
+                    }
+                    Some(_) => {}
+                    None => {
+                        self.failure.get_or_insert(RunError::AllFail { count, stage: ended.stage, reason: reason.clone() });
+                    }
+                }
                 // Nothing has passed, so probably no file is to blame.
                 if !record.has_passed {
                     continue;

@@ -1,6 +1,6 @@
 //! Which files make up the next lot.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use super::database::{Database, DatabaseError, FileId, FileRow, NO_VOLUME, ReadingOrder};
 use super::{Rows, Setup};
@@ -8,8 +8,6 @@ use crate::lot::{FamilyId, Lot, LotId, SourceVolume};
 
 /// Files that are fetched from the database at a time.
 const PAGE: usize = 1_000;
-/// Seconds until a stream asks again for which all volumes are in use.
-const VOLUMES_IN_USE_S: u64 = 1;
 
 /// The answer to a stream that wants a lot.
 #[derive(Debug)]
@@ -35,6 +33,8 @@ pub(super) struct Offers {
     begun_early: HashSet<u32>,
     /// Files in lots on their way.
     on_their_way: HashSet<FileId>,
+    /// Volumes that this run doesn't read any more.
+    set_aside: BTreeSet<u32>,
     /// Files that were offered before others. Queues may still contain them.
     recalled: HashSet<FileId>,
     lots: u64,
@@ -58,6 +58,7 @@ impl Offers {
             last_begun: None,
             begun_early: HashSet::new(),
             on_their_way: HashSet::new(),
+            set_aside: BTreeSet::new(),
             recalled: HashSet::new(),
             lots: 0,
         }
@@ -66,6 +67,12 @@ impl Offers {
     /// A file has left its lot: it arrived, or failed.
     pub(super) fn left(&mut self, file: FileId) {
         self.on_their_way.remove(&file);
+    }
+
+    /// Offers no more files of a volume. Returns false if it was set aside before.
+    pub(super) fn set_aside(&mut self, volume: u32) -> bool {
+        self.queues.remove(&volume);
+        self.set_aside.insert(volume)
     }
 
     /// The next lot for a stream that has a volume `mounted`. `is_in_use` says that another stream
@@ -78,21 +85,25 @@ impl Offers {
         is_in_use: &dyn Fn(SourceVolume) -> bool,
     ) -> Result<Offer, DatabaseError> {
         let mounted = mounted.map(|volume| volume.0);
-        let is_usable = |volume: u32| volume == NO_VOLUME || !is_in_use(SourceVolume(volume));
+        let set_aside = self.set_aside.clone();
+        let is_usable = |volume: u32| volume == NO_VOLUME || !set_aside.contains(&volume) && !is_in_use(SourceVolume(volume));
         if let Some(rows) = self.next_recalled(database, mounted, &is_usable)? {
             return Ok(self.lot(rows));
+        }
+        if let Some(row) = database.take_retry(now_s, true, &is_usable)? {
+            return Ok(self.lot(vec![row]));
         }
         if let Some(rows) = self.next_in_order(database, mounted, &is_usable)? {
             return Ok(self.lot(rows));
         }
         // One at a time: what failed together shouldn't fail together again.
-        if let Some(row) = database.take_retry(now_s, &is_usable)? {
+        if let Some(row) = database.take_retry(now_s, false, &is_usable)? {
             return Ok(self.lot(vec![row]));
         }
-        let retry = database.next_retry()?.map(|at| at.max(now_s + VOLUMES_IN_USE_S));
-        // Another stream reads what is left, and may turn to another volume.
-        let in_use = (!self.queues.is_empty()).then_some(now_s + VOLUMES_IN_USE_S);
-        Ok(Offer::Later(retry.into_iter().chain(in_use).min()))
+        // What may be read now is of volumes that others have: the pipeline asks again when one is
+        // free.
+        let retry = database.next_retry(&self.set_aside)?;
+        Ok(Offer::Later(retry.map(|at| at.max(now_s + 1))))
     }
 
     /// Files that users asked for: first those of the mounted volume.
@@ -129,7 +140,7 @@ impl Offers {
         mounted: Option<u32>,
         is_usable: &dyn Fn(u32) -> bool,
     ) -> Result<Option<Rows>, DatabaseError> {
-        if let Some(volume) = mounted.filter(|volume| Some(*volume) > self.last_begun)
+        if let Some(volume) = mounted.filter(|volume| Some(*volume) > self.last_begun && is_usable(*volume))
             && self.begun_early.insert(volume)
         {
             self.queues.insert(volume, Queue::default());
@@ -142,7 +153,7 @@ impl Offers {
         }
         while let Some(volume) = database.next_volume(self.last_begun)? {
             self.last_begun = Some(volume);
-            if self.begun_early.remove(&volume) {
+            if self.begun_early.remove(&volume) || self.set_aside.contains(&volume) {
                 continue;
             }
             self.queues.insert(volume, Queue::default());
@@ -183,9 +194,10 @@ impl Offers {
         let mut bytes = 0;
         while let Some(next) = from.front()
             && !self.recalled.contains(&next.id)
-            && (rows.is_empty() || rows.len() < self.lot_files && next.family == rows[0].family && bytes + next.bytes <= self.lot_bytes)
+            && (rows.is_empty()
+                || rows.len() < self.lot_files && next.family == rows[0].family && next.bytes <= self.lot_bytes.saturating_sub(bytes))
         {
-            bytes += next.bytes;
+            bytes = next.bytes.saturating_add(bytes);
             rows.extend(from.pop_front());
         }
         (!rows.is_empty()).then_some(rows)

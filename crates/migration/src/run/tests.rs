@@ -131,6 +131,7 @@ struct Notes {
     failed: Vec<(String, Stage, String, bool)>,
     journal: Option<JournalWriter<Vec<u8>>>,
     unreachable: u32,
+    set_aside: Vec<(String, u32)>,
     spooled_max: u64,
 }
 
@@ -158,6 +159,10 @@ impl Watcher for Notes {
 
     fn unreachable(&mut self, _: Stage, _: &str) {
         self.unreachable += 1;
+    }
+
+    fn set_aside(&mut self, volume: &str, failed: u32, _: &str) {
+        self.set_aside.push((volume.to_owned(), failed));
     }
 }
 

@@ -36,6 +36,13 @@ pub(super) struct Listing<'a> {
     attribute: Attribute,
 }
 
+/// A mounted tape.
+struct Tape {
+    /// The name of its folder in the mount, or else its UUID.
+    name: String,
+    uuid: String,
+}
+
 impl<'a> Listing<'a> {
     /// Passes files to `each` until it returns false.
     pub(super) fn new(each: &'a mut dyn FnMut(Listed) -> bool) -> Self {
@@ -52,15 +59,15 @@ impl<'a> Listing<'a> {
         self.inner(root, "", 0, None)
     }
 
-    fn inner(&mut self, folder: &OwnedFd, prefix: &str, depth: usize, volume: Option<&str>) -> Result<bool, Refusal> {
+    fn inner(&mut self, folder: &OwnedFd, prefix: &str, depth: usize, tape: Option<&Tape>) -> Result<bool, Refusal> {
         let here = || if prefix.is_empty() { "the folder" } else { prefix };
         if depth > DEPTH_MAX {
             return Err(Refusal::new(Cause::Unsupported, format!("{prefix}: folders are nested more than {DEPTH_MAX} deep")));
         }
-        let uuid = if volume.is_none() && depth <= TAPE_DEPTH { (self.attribute)(folder.as_fd(), VOLUME_UUID) } else { None };
-        // A tape in a folder of its own is known by the folder's name.
-        let tape = uuid.map(|uuid| if depth == 0 { uuid } else { prefix.trim_end_matches('/').to_owned() });
-        let volume = volume.or(tape.as_deref());
+        let uuid = if tape.is_none() && depth <= TAPE_DEPTH { (self.attribute)(folder.as_fd(), VOLUME_UUID) } else { None };
+        let name = |uuid: &str| if depth == 0 { uuid.to_owned() } else { prefix.trim_end_matches('/').to_owned() };
+        let found = uuid.map(|uuid| Tape { name: name(&uuid), uuid });
+        let tape = tape.or(found.as_ref());
         let entries = Dir::read_from(folder).map_err(|errno| refusal(errno, here()))?;
         for entry in entries {
             let entry = entry.map_err(|errno| refusal(errno, here()))?;
@@ -81,11 +88,11 @@ impl<'a> Listing<'a> {
             };
             let goes_on = match FileType::from_raw_mode(status.st_mode) {
                 FileType::RegularFile => {
-                    let position = volume.and_then(|volume| self.position(folder, text, volume));
+                    let position = tape.and_then(|tape| self.position(folder, text, tape));
                     (self.each)(Listed { position, ..Listed::new(location, u64::try_from(status.st_size).ok()) })
                 }
                 FileType::Directory => match rustix::fs::openat(folder, entry.file_name(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-                    Ok(inner) => self.inner(&inner, &format!("{location}/"), depth + 1, volume)?,
+                    Ok(inner) => self.inner(&inner, &format!("{location}/"), depth + 1, tape)?,
                     Err(Errno::NOENT) => true,
                     Err(errno) => return Err(refusal(errno, &location)),
                 },
@@ -99,12 +106,13 @@ impl<'a> Listing<'a> {
     }
 
     /// Where a file of a tape is. An empty file is nowhere, and comes first.
-    fn position(&self, folder: &OwnedFd, name: &str, volume: &str) -> Option<VolumePosition> {
+    fn position(&self, folder: &OwnedFd, name: &str, tape: &Tape) -> Option<VolumePosition> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
         let block = (self.attribute)(file.as_fd(), START_BLOCK).and_then(|block| block.trim().parse().ok()).unwrap_or(0);
         let is_second = (self.attribute)(file.as_fd(), PARTITION).is_some_and(|partition| partition.trim() == "b");
-        Some(VolumePosition::in_partition(volume.to_owned(), is_second, block))
+        let position = VolumePosition::in_partition(tape.name.clone(), is_second, block);
+        Some(VolumePosition { medium: Some(tape.uuid.clone()), ..position })
     }
 }
 
@@ -154,7 +162,8 @@ mod tests {
     }
 
     fn at(volume: &str, is_second: bool, block: u64) -> Option<VolumePosition> {
-        Some(VolumePosition::in_partition(volume.to_owned(), is_second, block))
+        let position = VolumePosition::in_partition(volume.to_owned(), is_second, block);
+        Some(VolumePosition { medium: Some("the-uuid".to_owned()), ..position })
     }
 
     #[test]

@@ -80,16 +80,15 @@ impl Database {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let (mut added, mut moved) = (Added::default(), [(0_i64, 0_i64); State::ALL.len()]);
         for row in rows {
-            let volume =
-                row.position.as_ref().map_or(Ok(i64::from(NO_VOLUME)), |position| name_id(&transaction, "volume", &position.volume))?;
+            let volume = row.position.as_ref().map_or(Ok(i64::from(NO_VOLUME)), |position| volume_id(&transaction, position))?;
             let block = row.position.as_ref().map_or(0, |position| position.block.min(VolumePosition::MAX_BLOCK).cast_signed());
             let waiting = &mut moved[State::Waiting as usize];
             let Some(known) = known(&transaction, &row.name)? else {
                 let family = name_id(&transaction, "family", &family(row.name_on_volume()))?;
-                let sql = "INSERT INTO file (name, bytes, family, expected, volume, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                let expected = row.digest.as_ref().map(as_text);
-                transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed(), family, expected, volume, block])?;
-                *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
+                let sql = "INSERT INTO file (name, bytes, family, stated, volume, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                let stated = row.digest.as_ref().map(as_text);
+                transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed(), family, stated, volume, block])?;
+                *waiting = (waiting.0 + 1, waiting.1.saturating_add(row.bytes.cast_signed()));
                 added.new += 1;
                 continue;
             };
@@ -103,15 +102,20 @@ impl Database {
                 transaction.prepare_cached(sql)?.execute(params![known.id, volume, block])?;
             }
             let mut is_changed = known.bytes.cast_unsigned() != row.bytes || known.reason.as_deref() == Some(NOT_AT_THE_SOURCE);
-            if let Some(digest) = row.digest.as_ref().filter(|digest| known.expected.as_deref() != Some(&*as_text(digest))) {
-                transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![known.id, as_text(digest)])?;
-                is_changed |= known.sha256.is_some_and(|sha256| digest.algorithm() != Algorithm::Sha256 || sha256 != digest.value());
+            if let Some(digest) = row.digest.as_ref().filter(|digest| known.stated.as_deref() != Some(&*as_text(digest))) {
+                transaction.prepare_cached("UPDATE file SET stated = ?2 WHERE id = ?1")?.execute(params![known.id, as_text(digest)])?;
+                is_changed |= match &known.sha256 {
+                    Some(sha256) if digest.algorithm() == Algorithm::Sha256 => sha256 != digest.value(),
+                    // It was migrated as the source stated it then.
+                    Some(_) => known.stated.is_some(),
+                    None => false,
+                };
             }
             if is_changed {
                 let sql =
                     "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE id = ?1";
                 transaction.prepare_cached(sql)?.execute(params![known.id, row.bytes.cast_signed()])?;
-                *waiting = (waiting.0 + 1, waiting.1 + row.bytes.cast_signed());
+                *waiting = (waiting.0 + 1, waiting.1.saturating_add(row.bytes.cast_signed()));
                 let from = &mut moved[slot(known.state)?];
                 *from = (from.0 - 1, from.1 - known.bytes);
                 added.changed += 1;
@@ -201,7 +205,9 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn recalled_files(&self) -> Result<u64, DatabaseError> {
-        let sql = "SELECT count(*) FROM file WHERE state = 0 AND retry_at IS NULL AND recalled = 1";
+        // Each is in one of two indexes.
+        let sql = "SELECT (SELECT count(*) FROM file WHERE state = 0 AND retry_at IS NULL AND recalled = 1)
+                        + (SELECT count(*) FROM file WHERE state = 0 AND retry_at IS NOT NULL AND recalled = 1)";
         Ok(self.connection.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     }
 }
@@ -236,12 +242,12 @@ struct Known {
     was_released: bool,
     volume: i64,
     block: i64,
-    expected: Option<String>,
+    stated: Option<String>,
     sha256: Option<Vec<u8>>,
 }
 
 fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, DatabaseError> {
-    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, expected, sha256 FROM file WHERE name = ?1";
+    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, stated, sha256 FROM file WHERE name = ?1";
     let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
         Ok(Known {
             id: row.get(0)?,
@@ -251,11 +257,26 @@ fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, Dat
             was_released: row.get(4)?,
             volume: row.get(5)?,
             block: row.get(6)?,
-            expected: row.get(7)?,
+            stated: row.get(7)?,
             sha256: row.get(8)?,
         })
     });
     Ok(known.optional()?)
+}
+
+/// The identifier of a volume, which is added if it is new.
+fn volume_id(transaction: &Transaction<'_>, position: &VolumePosition) -> Result<i64, DatabaseError> {
+    let id = name_id(transaction, "volume", &position.volume)?;
+    let Some(found) = &position.medium else { return Ok(id) };
+    let known: Option<String> = transaction.prepare_cached("SELECT medium FROM volume WHERE id = ?1")?.query_row([id], |row| row.get(0))?;
+    match known {
+        Some(known) if known != *found => Err(DatabaseError::OtherVolume { name: position.volume.clone(), found: found.clone(), known }),
+        Some(_) => Ok(id),
+        None => {
+            transaction.prepare_cached("UPDATE volume SET medium = ?2 WHERE id = ?1")?.execute(params![id, found])?;
+            Ok(id)
+        }
+    }
 }
 
 /// The identifier of a family or a volume, which is added if it is new.

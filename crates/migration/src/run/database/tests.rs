@@ -6,6 +6,10 @@ fn row(name: &str, bytes: u64) -> InventoryRow {
     InventoryRow { name: name.to_owned(), bytes, position: None, digest: None }
 }
 
+fn digest_of(algorithm: Algorithm, byte: u8) -> Digest {
+    Digest::new(algorithm, &vec![byte; algorithm.bytes()]).expect("a digest")
+}
+
 fn recall(database: &mut Database, name: &str) -> Option<Recalled> {
     database.recall(&[name.to_owned()]).expect("recalled").remove(0)
 }
@@ -44,10 +48,10 @@ fn files_are_offered_by_family_and_counted_by_state() {
     let totals = database.totals().expect("totals");
     let of = |state| totals.of(state);
     assert_eq!((of(State::Waiting), of(State::Written), of(State::Failed), totals.all()), ((1, 20), (1, 10), (1, 30), (3, 60)));
-    assert!(names(&database).is_empty() && database.next_retry().expect("a time") == Some(100));
-    assert_eq!(database.take_retry(99, &|_| true).expect("none"), None);
-    assert_eq!(database.take_retry(100, &|_| false).expect("none"), None);
-    let again = database.take_retry(100, &|_| true).expect("a row").expect("a row");
+    assert!(names(&database).is_empty() && database.next_retry(&BTreeSet::new()).expect("a time") == Some(100));
+    assert_eq!(database.take_retry(99, false, &|_| true).expect("none"), None);
+    assert_eq!(database.take_retry(100, false, &|_| false).expect("none"), None);
+    let again = database.take_retry(100, false, &|_| true).expect("a row").expect("a row");
     assert_eq!((again.attempts, again.reason.as_deref()), (1, Some("cut")));
     let written = database.in_state(State::Written, 0, 10).expect("rows");
     assert_eq!(written[0].sha256, Some(sha256(1)));
@@ -84,7 +88,7 @@ fn a_database_of_the_first_version_is_brought_up_to_date() {
 fn files_of_a_volume_come_by_block_and_recalls_name_files_or_folders() {
     let (_folder, mut database) = opened();
     let at = |name: &str, volume: &str, block| InventoryRow {
-        position: Some(VolumePosition { volume: volume.to_owned(), block }),
+        position: Some(VolumePosition { volume: volume.to_owned(), medium: Some(format!("medium {volume}")), block }),
         digest: Some(sha256(1)),
         ..row(name, 1)
     };
@@ -176,4 +180,35 @@ fn digests_agree_and_changed_files_wait() {
     database.record(&[(2, Change::Released)]).expect("recorded");
     assert_eq!(database.add(&[row("b", 99)], &by_letter).expect("added"), added(0, 0, 1));
     assert_eq!(database.totals().expect("totals").of(State::Released), (1, 8));
+}
+
+#[test]
+fn what_a_list_and_what_the_source_states_are_kept_apart() {
+    let (_folder, mut database) = opened();
+    let family = |_: &str| String::new();
+    let at = |name: &str, volume: &str, block| InventoryRow {
+        position: Some(VolumePosition { volume: volume.to_owned(), medium: Some(format!("medium {volume}")), block }),
+        digest: Some(sha256(1)),
+        ..row(name, 1)
+    };
+    database.add(&[at("T2/a/z", "T2", 1)], &family).expect("added");
+    // A digest of a list decides, whatever the source states.
+    let list = [("T2/a/z".to_owned(), digest_of(Algorithm::Md5, 3))];
+    database.add_digests(&list, &family).expect("added");
+    let stated = |database: &mut Database, digest| {
+        database.add(&[InventoryRow { digest: Some(digest), ..at("T2/a/z", "T2", 1) }], &family).expect("added").changed
+    };
+    let expected = |database: &Database| database.waiting(1, ReadingOrder::default(), 1).expect("a row")[0].expected.clone();
+    assert_eq!((stated(&mut database, sha256(9)), expected(&database)), (0, Some(list[0].1.clone())));
+    database
+        .record(&[(1, Change::Written { sha256: sha256(9), stored: Stored::Written }), (1, Change::Migrated { at: 1 })])
+        .expect("recorded");
+    // The same list, and further inventories, don't make it wait again, unless the source has
+    // changed.
+    assert_eq!(database.add_digests(&list, &family).expect("added").known, 1);
+    assert_eq!((stated(&mut database, sha256(9)), stated(&mut database, sha256(9)), stated(&mut database, sha256(8))), (0, 0, 1));
+    // Another tape under a known name.
+    let other = VolumePosition { volume: "T2".to_owned(), medium: Some("another".to_owned()), block: 1 };
+    let refused = database.add(&[InventoryRow { position: Some(other), ..row("T2/a/z", 1) }], &family);
+    assert!(matches!(&refused, Err(DatabaseError::OtherVolume { name, .. }) if name == "T2"), "{refused:?}");
 }
