@@ -35,8 +35,9 @@ pub(super) struct Offers {
     on_their_way: HashSet<FileId>,
     /// Volumes that this run doesn't read any more.
     set_aside: BTreeSet<u32>,
-    /// Files that were offered before others. Queues may still contain them.
-    recalled: HashSet<FileId>,
+    /// Files that were offered out of order, because a user asked for them or to try them again.
+    /// Queues may still contain them, as they were before.
+    out_of_order: HashSet<FileId>,
     lots: u64,
 }
 
@@ -59,7 +60,7 @@ impl Offers {
             begun_early: HashSet::new(),
             on_their_way: HashSet::new(),
             set_aside: BTreeSet::new(),
-            recalled: HashSet::new(),
+            out_of_order: HashSet::new(),
             lots: 0,
         }
     }
@@ -91,6 +92,7 @@ impl Offers {
             return Ok(self.lot(rows));
         }
         if let Some(row) = database.take_retry(now_s, true, &is_usable)? {
+            self.out_of_order.insert(row.id);
             return Ok(self.lot(vec![row]));
         }
         if let Some(rows) = self.next_in_order(database, mounted, &is_usable)? {
@@ -98,6 +100,7 @@ impl Offers {
         }
         // One at a time: what failed together shouldn't fail together again.
         if let Some(row) = database.take_retry(now_s, false, &is_usable)? {
+            self.out_of_order.insert(row.id);
             return Ok(self.lot(vec![row]));
         }
         // What may be read now is of volumes that others have: the pipeline asks again when one is
@@ -121,7 +124,7 @@ impl Offers {
                 let rows = database.recalled(volume, self.lot_files + self.on_their_way.len())?;
                 let mut rows: VecDeque<FileRow> = rows.into_iter().filter(|row| !self.on_their_way.contains(&row.id)).collect();
                 if let Some(rows) = self.take(&mut rows) {
-                    self.recalled.extend(rows.iter().map(|row| row.id));
+                    self.out_of_order.extend(rows.iter().map(|row| row.id));
                     return Ok(Some(rows));
                 }
             }
@@ -170,7 +173,7 @@ impl Offers {
     fn next_of(&mut self, database: &Database, volume: u32) -> Result<Option<Rows>, DatabaseError> {
         let Some(mut queue) = self.queues.remove(&volume) else { return Ok(None) };
         loop {
-            while queue.page.front().is_some_and(|row| self.recalled.contains(&row.id) || self.on_their_way.contains(&row.id)) {
+            while queue.page.front().is_some_and(|row| self.out_of_order.contains(&row.id) || self.on_their_way.contains(&row.id)) {
                 queue.page.pop_front();
             }
             if let Some(rows) = self.take(&mut queue.page) {
@@ -193,7 +196,7 @@ impl Offers {
         let mut rows: Rows = Vec::new();
         let mut bytes = 0;
         while let Some(next) = from.front()
-            && !self.recalled.contains(&next.id)
+            && !self.out_of_order.contains(&next.id)
             && (rows.is_empty()
                 || rows.len() < self.lot_files && next.family == rows[0].family && next.bytes <= self.lot_bytes.saturating_sub(bytes))
         {

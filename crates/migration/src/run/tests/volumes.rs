@@ -165,6 +165,29 @@ fn a_recalled_file_that_failed_is_tried_again_before_others() {
     assert_eq!((priority, rows.len(), rows[0].name.as_str()), (1, 1, "4/1999"));
 }
 
+#[test]
+fn a_file_that_is_offered_out_of_order_is_not_offered_in_order_too() {
+    let case = Case::new(&some_files(40));
+    let mut database = case.database();
+    // An earlier run left it to be tried again.
+    let name = "0/0015".to_owned();
+    let id = database.in_state(State::Waiting, 0, 100).expect("rows").into_iter().find(|row| row.name == name).expect("a file").id;
+    database.record(&[(id, Change::Retry { at: 1, reason: "x".into() })]).expect("recorded");
+    database.recall(std::slice::from_ref(&name)).expect("recalled");
+    let mut offers = Offers::new(&case.setup());
+    let mut offered = Vec::new();
+    while let Offer::Lot(_, rows) = offers.next(&mut database, 100, None, &|_| false).expect("an offer") {
+        offered.extend(rows.into_iter().map(|row| row.name));
+        // The first has arrived when the page with it is read on.
+        if offered.len() > 5 {
+            offers.left(id);
+        }
+    }
+    assert_eq!(offered[0], name);
+    offered.sort();
+    assert!(offered.len() == 40 && offered.is_sorted_by(|before, after| before < after), "{offered:?}");
+}
+
 /// Lets files go first once the run has begun, and notes which lots were offered.
 struct Recalls<'a> {
     database: &'a Case,
