@@ -71,17 +71,21 @@ fn settings(reader: &mut Reader) -> TapeSettings {
     let load_s = section.setting("load", time(), "37 s", "Time from a tape's slot until it is ready at its beginning.");
     let unload_s = section.setting("unload", time(), "17 s", "Time from a rewound tape back to its slot.");
     let rewind_s = section.setting("rewind", time(), "2 min", "Time to rewind from the end to the beginning.");
-    let locate_s = section.setting("locate", time(), "4.29 s", "Time of each locate, wherever it leads.");
+    let locate_s = section.setting("locate", time(), "4.29 s", "Fixed time of each locate.");
     let wind_s = section.setting("wind", time(), "2 min", "Time to wind from the beginning to the end during a locate.");
     let wrap_s = section.setting("wrap", time(), "6.69 s", "Time to change to another wrap.");
-    let turn_s = section.setting("turn", time(), "5.22 s", "Time to turn round.");
-    let back_s = section.setting("back", time(), "11.32 s", "Time to step back, if a locate ends against the direction of reading.");
+    let turn_s = section.setting("turn", time(), "5.22 s", "Time to reverse the direction.");
+    let back_s = section.setting("back", time(), "11.32 s", "Extra time if a locate arrives against the direction of reading.");
     let mut section = reader.section("volumes", "The tapes. All are alike.");
     let capacity = section.setting("capacity", bytes("1 kB"..="1 PB"), "200 GB", "Bytes of a full tape.");
     let wraps = section.setting("wraps", count(1..=10_000), "64", "Number of wraps of a full tape.");
     let mut section = reader.section("emulation", "How the library differs from a real one.");
-    let speedup =
-        section.setting("speedup", number(0.0..=1e9), "1", "How many times faster than a real library it is. With 0, it never waits.");
+    let speedup = section.setting(
+        "speedup",
+        number(0.0..=1e9),
+        "1",
+        "How many times faster than a real library it is, from 0.001. With 0, it never waits.",
+    );
     if speedup > 0.0 && speedup < SPEEDUP_MIN {
         section.reject("speedup", "0, or at least 0.001");
     }

@@ -113,9 +113,7 @@ impl Migration {
             let (drives, inputs) = (library.settings().drives, usize::from(self.settings.layout.stations[0].inputs));
             if inputs > drives {
                 let drives = text::count(drives as u64, "drive");
-                return Err(
-                    Misuse(format!("streams.inputs = {inputs}, and the tape library has {drives}: set it to that in {FILE}")).into()
-                );
+                return Err(Misuse(format!("streams.inputs is {inputs}, but the tape library has {drives}: lower it in {FILE}")).into());
             }
             return Ok(Arc::new(library));
         }

@@ -55,7 +55,7 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     let (from, from_options) = place(&asked.from, &asked.from_options).context("--from")?;
     let (to, to_options) = place(&asked.to, &asked.to_options).context("--to")?;
     if tape_place::folder_of(&to).is_some() {
-        return Err(Misuse("tapes are only read: --to names another place".to_owned()).into());
+        return Err(Misuse("a tape library is only read, and can't be the destination: give --to another place".to_owned()).into());
     }
     check_apart(asked, &from, &to, from_options == to_options)?;
     let (source, destination) = (places::open(&from, &from_options)?, places::open(&to, &to_options)?);
@@ -115,7 +115,7 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
     let unlisted = (before.all().0 - before.of(State::Released).0).saturating_sub(listed - added.new - added.reappeared);
     if unlisted > 0 {
         let unlisted = text::phrase(unlisted, "known file", "known files");
-        session.warn(&format!("It no longer has {unlisted}. Those that wait will fail."));
+        session.warn(&format!("The source no longer lists {unlisted}; those still waiting will fail."));
     }
     if added.reappeared > 0 {
         let again = text::phrase(added.reappeared, "file that was released", "files that were released");

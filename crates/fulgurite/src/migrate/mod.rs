@@ -62,7 +62,7 @@ pub(crate) enum Migrate {
         /// The migration's folder
         folder: PathBuf,
     },
-    /// Let files that users wait for go before the others, also during a run
+    /// Migrate the named files first, also during a run
     Recall(recall::Recall),
     /// List the files that failed, and what each stream of the last run did
     Report(report::Report),

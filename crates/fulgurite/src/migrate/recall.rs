@@ -49,10 +49,7 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
             } else {
                 unknown += 1;
                 let value = json!({ "kind": "unknown", "name": name });
-                diagnostics::write(
-                    &format!("{}: the inventory has no such file; a folder's name ends with a slash", text::harmless(name)),
-                    &value,
-                );
+                diagnostics::write(&format!("{}: not in the inventory (a folder's name ends with a slash)", text::harmless(name)), &value);
             }
         }
         names.clear();
@@ -73,13 +70,18 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
         recall(&mut names)?;
     }
     session.answer(|| json!({ "waiting": all.files, "migrated": all.migrated, "failed": all.failed, "unknown": unknown }));
-    session.say(&format!("{} before the others.", text::phrase(all.files, "file goes", "files go")));
+    session.say(&match all.files {
+        0 => "No waiting file has these names.".to_owned(),
+        files => format!("{} be migrated first.", text::phrase(files, "file will", "files will")),
+    });
     if all.migrated > 0 {
-        session.say(&format!("{} at the destination already.", text::phrase(all.migrated, "file is", "files are")));
+        session.say(&format!("{} been written to the destination already.", text::phrase(all.migrated, "file has", "files have")));
     }
     if all.failed > 0 {
         let failed = text::phrase(all.failed, "file has", "files have");
-        session.warn(&format!("{failed} failed: `fulgurite migrate report` says why, and `migrate run --retry-failed` tries again."));
+        session.warn(&format!(
+            "{failed} failed: `fulgurite migrate report` says why, and `migrate run --retry-failed` tries again; recall them then."
+        ));
     }
     Ok(Outcome::troubled_if(unknown + all.failed > 0))
 }

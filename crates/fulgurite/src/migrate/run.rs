@@ -283,7 +283,7 @@ impl Watcher for Watching {
     fn set_aside(&mut self, volume: &str, failed: u32, reason: &str) {
         let files = text::phrase(u64::from(failed), "file", "files");
         let told = format!(
-            "{}: {files} in a row failed, so this run reads no more of it; the last: {}",
+            "tape {} is set aside: {files} in a row failed; the next run tries it again. The last: {}",
             text::harmless(volume),
             text::harmless(reason)
         );

@@ -42,11 +42,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
         }
     }
     if recalled > 0 {
-        session.say(&format!(
-            "{} asked for and {} before the others.",
-            text::phrase(recalled, "waiting file was", "waiting files were"),
-            if recalled == 1 { "goes" } else { "go" }
-        ));
+        session.say(&format!("{} waiting; they are migrated first.", text::phrase(recalled, "recalled file is", "recalled files are")));
     }
     session.say(&state(progress.as_ref(), is_running, is_paused));
     Ok(Outcome::Good)

@@ -68,7 +68,7 @@ fn make(session: &Session, asked: &Make) -> Result<Outcome> {
         "[drives]\ncount = {}\n\n[volumes]\ncapacity = \"{capacity} B\"\n\n[emulation]\nspeedup = {}\n",
         asked.drives, asked.speedup
     );
-    TapeSettings::check(&settings).map_err(|error| Misuse(format!("these options make no library: {error}")))?;
+    TapeSettings::check(&settings).map_err(|error| Misuse(format!("invalid options for a library: {error}")))?;
     if fs::read_dir(library).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Misuse(format!("{} is not empty: name a new folder", text::path(library))).into());
     }

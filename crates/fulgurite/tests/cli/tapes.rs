@@ -90,7 +90,7 @@ fn tapes_that_can_not_be_used_are_named() {
     let settings = fs::read_to_string(place.path("m/migration.toml")).expect("settings");
     fs::write(place.path("m/migration.toml"), settings.replace("inputs = 2", "inputs = 3")).expect("written");
     let ran = place.run(&["migrate", "run", "m"]);
-    assert!(ran.status == 2 && ran.err.contains("the tape library has 2 drives"), "{ran:?}");
+    assert!(ran.status == 2 && ran.err.contains("but the tape library has 2 drives"), "{ran:?}");
     fs::write(place.path("m/migration.toml"), settings).expect("written");
     // A damaged tape: the inventory would be incomplete.
     let index = fs::read(place.path("tapes/T00002/index.xml")).expect("an index");

@@ -171,7 +171,7 @@ pub enum DatabaseError {
         known: i64,
     },
     /// A volume of the source is another than before.
-    #[error("the volume {name} is another medium than in the earlier inventory: {found}, not {known}")]
+    #[error("the tape {name} is another one than in the earlier inventory: {found}, not {known}")]
     OtherVolume {
         /// Its name.
         name: String,

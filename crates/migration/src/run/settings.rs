@@ -121,7 +121,11 @@ fn settings(reader: &mut Reader, folder: &Path) -> MigrationSettings {
 fn place(reader: &mut Reader, name: &'static str, about: &'static str) -> PlaceSettings {
     let mut section = reader.section(name, about);
     PlaceSettings {
-        place: section.required("place", text(), "A folder, a URL such as s3://bucket/prefix, or archive:FOLDER."),
+        place: section.required(
+            "place",
+            text(),
+            "A folder, a URL such as s3://bucket/prefix, archive:FOLDER, or, as a source, tapes:FOLDER.",
+        ),
         options: section.setting(
             "options",
             list(text(), 0..=100),
