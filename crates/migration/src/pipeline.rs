@@ -334,10 +334,10 @@ impl Pipeline {
         self.lots.len()
     }
 
-    /// True if a drive other than the stream's has the volume mounted.
-    #[must_use]
-    pub fn is_in_use(&self, volume: SourceVolume, stream: StreamId) -> bool {
-        (0..).zip(&self.streams).any(|(index, other)| StreamId(index) != stream && other.mounted == Some(volume))
+    /// The volumes that other streams than this one have.
+    pub fn volumes_in_use(&self, stream: StreamId) -> impl Iterator<Item = SourceVolume> + '_ {
+        let others = (0..).zip(&self.streams).filter(move |(index, _)| StreamId(*index) != stream);
+        others.filter_map(|(_, other)| other.mounted)
     }
 
     /// True once [`Command::End`] was given.

@@ -182,13 +182,15 @@ impl Watching {
     fn new(session: &Session, migration: &Migration, before: Totals, is_stopped: Arc<AtomicBool>) -> Result<Self> {
         let path = migration.path("journal");
         let journal = File::create(&path).and_then(|file| JournalWriter::begin(BufWriter::new(file), &migration.settings.layout));
-        let metrics = RunMetrics::new(&migration.folder, &migration.settings.layout, before);
-        metrics.write(true, migration.is_paused(), now_s()).context("metrics.prom")?;
+        let journal = journal.with_context(|| text::path(&path))?;
         // A run that was killed couldn't say that it ended, and its end isn't that of this run.
         if let Some(killed) = RunProgress::read(migration).filter(|earlier| earlier.ended_at.is_none()) {
             let ended = RunProgress { ended_at: Some(killed.at), ..killed };
             write_json(&migration.path("progress.json"), &json!(ended)).context("progress.json")?;
         }
+        // Last: if anything above fails, no run is going on.
+        let metrics = RunMetrics::new(&migration.folder, &migration.settings.layout, before);
+        metrics.write(true, migration.is_paused(), now_s()).context("metrics.prom")?;
         let is_hidden = session.quiet || session.json;
         let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(4) };
         let bar = ProgressBar::with_draw_target(Some(before.all().1), target);
@@ -205,7 +207,7 @@ impl Watching {
             pace: Pace::new(0.0),
             written: Instant::now(),
             named: None,
-            journal: journal.with_context(|| text::path(&path))?,
+            journal,
             last: None,
             metrics,
         })
@@ -213,14 +215,14 @@ impl Watching {
 
     /// Notes that the run has ended.
     fn end(self, migration: &Migration) -> Result<()> {
-        let Self { last, mut metrics, .. } = self;
+        let Self { last, mut metrics, mut journal, .. } = self;
         metrics.end(migration.database.totals()?);
         metrics.write(false, migration.is_paused(), now_s()).context("metrics.prom")?;
         if let Some(last) = last {
             let last = RunProgress { ended_at: Some(now_s()), ..last };
             write_json(&migration.path("progress.json"), &json!(last)).context("progress.json")?;
         }
-        Ok(())
+        journal.flush().context("journal")
     }
 }
 

@@ -152,7 +152,9 @@ impl Totals {
     /// Files and bytes in all.
     #[must_use]
     pub fn all(&self) -> (u64, u64) {
-        self.0.iter().fold((0, 0), |(files, bytes), (more_files, more_bytes)| (files + more_files, bytes + more_bytes))
+        self.0.iter().fold((0, 0), |(files, bytes): (u64, u64), (more_files, more_bytes)| {
+            (files.saturating_add(*more_files), bytes.saturating_add(*more_bytes))
+        })
     }
 }
 
@@ -178,6 +180,14 @@ pub enum DatabaseError {
         /// What it is now.
         found: String,
         /// What it was.
+        known: String,
+    },
+    /// A file is on another volume than before, or no longer on one.
+    #[error("{file:?} was on the tape {known} in the earlier inventory, and isn't now: is another tape mounted?")]
+    Moved {
+        /// The file.
+        file: String,
+        /// The volume that had it.
         known: String,
     },
     /// A row can't be what this program wrote.
@@ -343,19 +353,27 @@ impl Database {
         Ok(self.connection.prepare_cached(sql)?.query_row([after.map_or(-1, i64::from)], |row| row.get(0))?)
     }
 
-    /// Takes a file that may be tried again at `now`, seconds since 1970, and whose volume
-    /// `is_usable`; with `recalled_only`, one that users asked for.
+    /// Takes a file that may be tried again at `now`, seconds since 1970, and isn't of one of the
+    /// volumes `without`: one of the volume `mounted`, if one has waited long for it, else the one
+    /// that has waited longest. With `recalled_only`, only files that users asked for.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn take_retry(&mut self, now: u64, recalled_only: bool, is_usable: &dyn Fn(u32) -> bool) -> Result<Option<FileRow>, DatabaseError> {
+    pub fn take_retry(
+        &mut self,
+        now: u64,
+        recalled_only: bool,
+        mounted: Option<u32>,
+        without: &BTreeSet<u32>,
+    ) -> Result<Option<FileRow>, DatabaseError> {
         let which = if recalled_only { "AND recalled = 1" } else { "" };
         let sql = format!(
             "SELECT {COLUMNS} FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at <= ?1 {which}
-             ORDER BY retry_at, id LIMIT {RETRIES_LOOKED_AT}"
+             AND volume NOT IN ({}) ORDER BY retry_at, id LIMIT {RETRIES_LOOKED_AT}",
+            listed(without)
         );
         let rows = self.rows(&sql, params![now.cast_signed()])?;
-        let row = rows.into_iter().find(|row| is_usable(row.volume));
+        let row = rows.into_iter().min_by_key(|row| Some(row.volume) != mounted);
         if let Some(row) = &row {
             self.connection.prepare_cached("UPDATE file SET retry_at = NULL WHERE id = ?1")?.execute([row.id])?;
         }
@@ -367,9 +385,8 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn next_retry(&self, without: &BTreeSet<u32>) -> Result<Option<u64>, DatabaseError> {
-        let without: Vec<String> = without.iter().map(u32::to_string).collect();
         let sql =
-            format!("SELECT min(retry_at) FROM file WHERE state = 0 AND retry_at IS NOT NULL AND volume NOT IN ({})", without.join(", "));
+            format!("SELECT min(retry_at) FROM file WHERE state = 0 AND retry_at IS NOT NULL AND volume NOT IN ({})", listed(without));
         let at: Option<i64> = self.connection.query_row(&sql, [], |row| row.get(0))?;
         Ok(at.map(i64::cast_unsigned))
     }
@@ -508,6 +525,11 @@ impl Database {
         let rows = statement.query_map(parameters, |row| Ok(read_row(row)))?;
         rows.map(|row| row.map_err(DatabaseError::from)?).collect()
     }
+}
+
+/// Numbers as a list in SQL.
+fn listed(numbers: &BTreeSet<u32>) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The index of a stored state.

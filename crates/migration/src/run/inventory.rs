@@ -70,6 +70,9 @@ pub fn list(
     // Some places list names only.
     for file in unknown {
         let bytes = connection.length(&file.location).map_err(InventoryError::Listing)?;
+        if bytes > BYTES_MAX {
+            return Err(InventoryError::Length { name: file.location, bytes });
+        }
         rows.push(InventoryRow { name: file.location, bytes, position: file.position, digest: file.digest });
     }
     for batch in rows.chunks(BATCH) {

@@ -22,7 +22,7 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -190,6 +190,13 @@ struct Runner<'a> {
     volumes: BTreeMap<u32, FailureRecord>,
     /// Why the run ends, after what has arrived is recorded.
     failure: Option<RunError>,
+}
+
+/// What the pipeline handles next. A question is answered only once the pipeline knows the answers
+/// to earlier ones: they say which volumes are in use.
+enum Next {
+    Event(Event),
+    Ask(StreamId, Option<SourceVolume>),
 }
 
 /// Failures in a stage.
@@ -464,9 +471,13 @@ impl Runner<'_> {
 
     /// Lets the pipeline handle an event, and does what it commands.
     fn step(&mut self, event: Event) -> Result<(), RunError> {
-        let mut events = std::collections::VecDeque::from([event]);
+        let mut queue = VecDeque::from([Next::Event(event)]);
         let mut commands = Vec::new();
-        while let Some(event) = events.pop_front() {
+        while let Some(next) = queue.pop_front() {
+            let event = match next {
+                Next::Event(event) => event,
+                Next::Ask(stream, mounted) => self.answer(stream, mounted)?,
+            };
             let now = self.now();
             self.pipeline.step(now, event, &mut commands);
             self.figures.observe(now, &event, &self.pipeline);
@@ -474,7 +485,7 @@ impl Runner<'_> {
             self.watcher.stepped(now, &event, &commands, &progress).map_err(RunError::Watcher)?;
             for command in commands.drain(..) {
                 match command {
-                    Command::Ask { stream, mounted } => events.push_back(self.answer(stream, mounted)?),
+                    Command::Ask { stream, mounted } => queue.push_back(Next::Ask(stream, mounted)),
                     Command::Read { stream, lot, spool } => self.begin_read(stream, lot, spool)?,
                     Command::Write { stream, lot, .. } => self.begin_write(stream, lot)?,
                     Command::Scan { stream, lot } => {
@@ -497,8 +508,8 @@ impl Runner<'_> {
 
     fn answer(&mut self, stream: StreamId, mounted: Option<SourceVolume>) -> Result<Event, RunError> {
         let now_s = self.now().0 / 1_000_000;
-        let is_in_use = |volume| self.pipeline.is_in_use(volume, stream);
-        match self.offers.next(self.database, now_s, mounted, &is_in_use)? {
+        let in_use = self.pipeline.volumes_in_use(stream).map(|volume| volume.0).collect();
+        match self.offers.next(self.database, now_s, mounted, &in_use)? {
             Offer::Lot(lot, rows) => {
                 let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
                 self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });

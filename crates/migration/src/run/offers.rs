@@ -76,22 +76,21 @@ impl Offers {
         self.set_aside.insert(volume)
     }
 
-    /// The next lot for a stream that has a volume `mounted`. `is_in_use` says that another stream
-    /// has a volume.
+    /// The next lot for a stream that has a volume `mounted`; other streams have those `in_use`.
     pub(super) fn next(
         &mut self,
         database: &mut Database,
         now_s: u64,
         mounted: Option<SourceVolume>,
-        is_in_use: &dyn Fn(SourceVolume) -> bool,
+        in_use: &BTreeSet<u32>,
     ) -> Result<Offer, DatabaseError> {
         let mounted = mounted.map(|volume| volume.0);
-        let set_aside = self.set_aside.clone();
-        let is_usable = |volume: u32| volume == NO_VOLUME || !set_aside.contains(&volume) && !is_in_use(SourceVolume(volume));
+        let without: BTreeSet<u32> = self.set_aside.union(in_use).copied().collect();
+        let is_usable = |volume: u32| !without.contains(&volume);
         if let Some(rows) = self.next_recalled(database, mounted, &is_usable)? {
             return Ok(self.lot(rows));
         }
-        if let Some(row) = database.take_retry(now_s, true, &is_usable)? {
+        if let Some(row) = database.take_retry(now_s, true, mounted, &without)? {
             self.out_of_order.insert(row.id);
             return Ok(self.lot(vec![row]));
         }
@@ -99,13 +98,13 @@ impl Offers {
             return Ok(self.lot(rows));
         }
         // One at a time: what failed together shouldn't fail together again.
-        if let Some(row) = database.take_retry(now_s, false, &is_usable)? {
+        if let Some(row) = database.take_retry(now_s, false, mounted, &without)? {
             self.out_of_order.insert(row.id);
             return Ok(self.lot(vec![row]));
         }
         // What may be read now is of volumes that others have: the pipeline asks again when one is
         // free.
-        let retry = database.next_retry(&self.set_aside)?;
+        let retry = database.next_retry(&without)?;
         Ok(Offer::Later(retry.map(|at| at.max(now_s + 1))))
     }
 

@@ -141,6 +141,11 @@ impl Watcher for Notes {
     }
 
     fn stepped(&mut self, now: Micros, event: &Event, commands: &[Command], run: &Progress<'_>) -> io::Result<()> {
+        if let Event::Offered { stream, lot } = event
+            && let Some(volume) = lot.volume
+        {
+            assert!(run.pipeline.volumes_in_use(*stream).all(|other| other != volume), "two streams have {volume:?}");
+        }
         self.journal.as_mut().map_or(Ok(()), |journal| journal.step(now, event, commands))?;
         self.spooled_max = self.spooled_max.max(run.pipeline.spooled_bytes().sum());
         match &mut self.steps_left {

@@ -97,6 +97,12 @@ impl Database {
                 added.reappeared += 1;
                 continue;
             }
+            if known.volume != i64::from(NO_VOLUME) && known.volume != volume {
+                // Names of a tape that is mounted itself don't say which tape it is.
+                let sql = "SELECT name FROM volume WHERE id = ?1";
+                let known = transaction.query_row(sql, [known.volume], |row| row.get(0))?;
+                return Err(DatabaseError::Moved { file: row.name.clone(), known });
+            }
             if (known.volume, known.block) != (volume, block) {
                 let sql = "UPDATE file SET volume = ?2, block = ?3 WHERE id = ?1";
                 transaction.prepare_cached(sql)?.execute(params![known.id, volume, block])?;
@@ -108,7 +114,8 @@ impl Database {
                     Some(sha256) if digest.algorithm() == Algorithm::Sha256 => sha256 != digest.value(),
                     // It was migrated as the source stated it then.
                     Some(_) => known.stated.is_some(),
-                    None => false,
+                    // It may have failed because the index was wrong.
+                    None => known.state == State::Failed as i64 && known.stated.is_some(),
                 };
             }
             if is_changed {

@@ -49,9 +49,9 @@ fn files_are_offered_by_family_and_counted_by_state() {
     let of = |state| totals.of(state);
     assert_eq!((of(State::Waiting), of(State::Written), of(State::Failed), totals.all()), ((1, 20), (1, 10), (1, 30), (3, 60)));
     assert!(names(&database).is_empty() && database.next_retry(&BTreeSet::new()).expect("a time") == Some(100));
-    assert_eq!(database.take_retry(99, false, &|_| true).expect("none"), None);
-    assert_eq!(database.take_retry(100, false, &|_| false).expect("none"), None);
-    let again = database.take_retry(100, false, &|_| true).expect("a row").expect("a row");
+    assert_eq!(database.take_retry(99, false, None, &BTreeSet::new()).expect("none"), None);
+    assert_eq!(database.take_retry(100, false, None, &BTreeSet::from([NO_VOLUME])).expect("none"), None);
+    let again = database.take_retry(100, false, None, &BTreeSet::new()).expect("a row").expect("a row");
     assert_eq!((again.attempts, again.reason.as_deref()), (1, Some("cut")));
     let written = database.in_state(State::Written, 0, 10).expect("rows");
     assert_eq!(written[0].sha256, Some(sha256(1)));
@@ -207,6 +207,15 @@ fn what_a_list_and_what_the_source_states_are_kept_apart() {
     // changed.
     assert_eq!(database.add_digests(&list, &family).expect("added").known, 1);
     assert_eq!((stated(&mut database, sha256(9)), stated(&mut database, sha256(9)), stated(&mut database, sha256(8))), (0, 0, 1));
+    // A corrected index lets a file be tried again that contradicted the earlier one.
+    database.record(&[(1, Change::Retry { at: 1, reason: "x".into() }), (1, Change::Failed { reason: "wrong".into() })]).expect("recorded");
+    assert_eq!(stated(&mut database, sha256(7)), 1);
+    // The file is on another tape, or on none: names of a mounted tape don't tell.
+    let elsewhere = InventoryRow { name: "T2/a/z".to_owned(), ..at("x", "T9", 1) };
+    for moved in [elsewhere, row("T2/a/z", 1)] {
+        let refused = database.add(&[moved], &family);
+        assert!(matches!(&refused, Err(DatabaseError::Moved { known, .. }) if known == "T2"), "{refused:?}");
+    }
     // Another tape under a known name.
     let other = VolumePosition { volume: "T2".to_owned(), medium: Some("another".to_owned()), block: 1 };
     let refused = database.add(&[InventoryRow { position: Some(other), ..row("T2/a/z", 1) }], &family);

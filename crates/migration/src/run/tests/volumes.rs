@@ -1,5 +1,6 @@
 //! Sources that consist of volumes, and files that go before others.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use fulgurite_tapes::TapeLibrary;
@@ -150,10 +151,11 @@ fn a_recalled_file_that_failed_is_tried_again_before_others() {
     let mut database = case.database();
     database.recall(&names).expect("recalled");
     let mut offers = Offers::new(&case.setup());
-    let lot = |offers: &mut Offers, database: &mut Database, now| match offers.next(database, now, None, &|_| false).expect("an offer") {
-        Offer::Lot(lot, rows) => (lot.priority, rows),
-        Offer::Later(again) => panic!("something is left: {again:?}"),
-    };
+    let lot =
+        |offers: &mut Offers, database: &mut Database, now| match offers.next(database, now, None, &BTreeSet::new()).expect("an offer") {
+            Offer::Lot(lot, rows) => (lot.priority, rows),
+            Offer::Later(again) => panic!("something is left: {again:?}"),
+        };
     let (priority, rows) = lot(&mut offers, &mut database, 100);
     assert_eq!((priority, rows.len(), rows[0].name.as_str()), (1, 1, "4/1999"));
     offers.left(rows[0].id);
@@ -176,7 +178,7 @@ fn a_file_that_is_offered_out_of_order_is_not_offered_in_order_too() {
     database.recall(std::slice::from_ref(&name)).expect("recalled");
     let mut offers = Offers::new(&case.setup());
     let mut offered = Vec::new();
-    while let Offer::Lot(_, rows) = offers.next(&mut database, 100, None, &|_| false).expect("an offer") {
+    while let Offer::Lot(_, rows) = offers.next(&mut database, 100, None, &BTreeSet::new()).expect("an offer") {
         offered.extend(rows.into_iter().map(|row| row.name));
         // The first has arrived when the page with it is read on.
         if offered.len() > 5 {
@@ -186,6 +188,33 @@ fn a_file_that_is_offered_out_of_order_is_not_offered_in_order_too() {
     assert_eq!(offered[0], name);
     offered.sort();
     assert!(offered.len() == 40 && offered.is_sorted_by(|before, after| before < after), "{offered:?}");
+}
+
+#[test]
+fn retries_of_a_volume_that_is_set_aside_hide_no_others() {
+    let case = Case::new(&BTreeMap::new());
+    let mut database = case.database();
+    let at = |name: &str, volume: &str| InventoryRow {
+        position: Some(fulgurite_places::VolumePosition { volume: volume.to_owned(), medium: None, block: 1 }),
+        ..row(name, 1)
+    };
+    let bad = (0..300).map(|number| at(&format!("bad/{number:03}"), "bad"));
+    let rows: Vec<_> = bad.chain([at("good/1", "good"), at("other/1", "other")]).collect();
+    database.add(&rows, &|_| String::new()).expect("added");
+    let retries: Vec<_> = (1..=302).map(|id| (id, Change::Retry { at: id as u64, reason: "x".into() })).collect();
+    database.record(&retries).expect("recorded");
+    let mut offers = Offers::new(&case.setup());
+    assert!(offers.set_aside(1) && !offers.set_aside(1));
+    // The tape in the drive comes first, and another that is in use not at all.
+    let mut names = Vec::new();
+    for in_use in [BTreeSet::from([2]), BTreeSet::new()] {
+        while let Offer::Lot(_, rows) = offers.next(&mut database, 1_000, Some(SourceVolume(3)), &in_use).expect("an offer") {
+            names.extend(rows.into_iter().map(|row| row.name));
+        }
+    }
+    assert_eq!(names, ["other/1", "good/1"]);
+    let nothing = offers.next(&mut database, 1_000, None, &BTreeSet::new()).expect("an offer");
+    assert!(matches!(nothing, Offer::Later(None)), "the run can end: {nothing:?}");
 }
 
 /// Lets files go first once the run has begun, and notes which lots were offered.
