@@ -203,7 +203,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Spreads the bytes that passed over the time that it took.
+    /// Spreads the bytes of a stage evenly over its duration.
     fn end_stage(&mut self, done: Done, stage: Stage) -> Result<(), Unfit> {
         let handles = self.handles.get_mut(usize::from(done.stream.0)).ok_or(Unfit::NoStream(done.stream))?;
         let Some((_, since)) = handles.take().filter(|(lot, _)| *lot == done.lot) else {

@@ -26,7 +26,7 @@ const VOLUME_UUID: &str = "user.ltfs.volumeUUID";
 const PARTITION: &str = "user.ltfs.partition";
 const START_BLOCK: &str = "user.ltfs.startblock";
 
-/// Reads an extended attribute; `None` if there is none.
+/// Reads an extended attribute; `None` if the file has no such attribute.
 type Attribute = fn(BorrowedFd<'_>, &str) -> Option<String>;
 
 pub(super) struct Listing<'a> {
@@ -105,7 +105,7 @@ impl<'a> Listing<'a> {
         Ok(true)
     }
 
-    /// Where a file of a tape is. An empty file is nowhere, and comes first.
+    /// The position of a file on its tape. An empty file has no block, and sorts first.
     fn position(&self, folder: &OwnedFd, name: &str, tape: &Tape) -> Option<VolumePosition> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
