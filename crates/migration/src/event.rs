@@ -12,6 +12,14 @@ use crate::lot::{Lot, LotId, SourceVolume};
 /// inventory keeps them, and offers them again when they may be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
+    /// An earlier run left a lot in a spool volume, and it isn't read again. Comes before
+    /// [`Begun`](Self::Begun).
+    Found {
+        /// The lot.
+        lot: Lot,
+        /// Where it is.
+        spool: SpoolId,
+    },
     /// The run begins.
     Begun,
     /// The inventory answers [`Command::Ask`] with a lot.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ask -> offered -> held -> reading -> spooled -> writing -> written -> scanning -> migrated
-//!                    |                    |                     |
-//!              waits for room       waits for an output   waits for a scan
+//!                    |                  ^ |                     |
+//!              waits for room     found waits for an output   waits for a scan
 //! ```
 //!
 //! After each event the pipeline settles: free streams take the first lot that the rules let them
@@ -114,6 +114,9 @@ pub enum Unfit {
     /// It began before.
     #[error("the run began before")]
     BegunTwice,
+    /// A lot was found after the run had begun.
+    #[error("lot {} was found after the run had begun", .0.0)]
+    FoundLate(LotId),
     /// No stream has the number.
     #[error("there is no stream {}", .0.0)]
     NoStream(StreamId),
@@ -260,6 +263,7 @@ impl Pipeline {
     pub fn try_step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) -> Result<(), Unfit> {
         self.check(&event)?;
         match event {
+            Event::Found { lot, spool } => self.found(lot, spool),
             Event::Begun => self.mode = Mode::Running,
             Event::Offered { stream, lot } => self.offered(stream, lot, commands),
             Event::NothingOffered { stream, again_at } => {
@@ -276,7 +280,9 @@ impl Pipeline {
             Event::Stopped if self.mode != Mode::Ended => self.stop(),
             Event::Paused | Event::Resumed | Event::Stopped => {}
         }
-        self.settle(now, commands);
+        if self.mode != Mode::NotBegun {
+            self.settle(now, commands);
+        }
         Ok(())
     }
 
@@ -284,6 +290,15 @@ impl Pipeline {
         let stream = |id: StreamId| self.streams.get(usize::from(id.0)).ok_or(Unfit::NoStream(id));
         let (done, stage) = match *event {
             Event::Begun if self.mode != Mode::NotBegun => return Err(Unfit::BegunTwice),
+            Event::Found { lot, spool } => {
+                return match () {
+                    () if self.mode != Mode::NotBegun => Err(Unfit::FoundLate(lot.id)),
+                    () if usize::from(spool.0) >= self.spools.len() => Err(Unfit::NoSpool(spool)),
+                    () if lot.files == 0 => Err(Unfit::NoFiles(lot.id)),
+                    () if self.lots.contains_key(&lot.id) => Err(Unfit::OnItsWay(lot.id)),
+                    () => Ok(()),
+                };
+            }
             Event::Offered { stream: id, lot } => {
                 return match () {
                     () if stream(id)?.doing != Doing::Asked => Err(Unfit::NotAsked(id)),
@@ -372,6 +387,12 @@ impl Pipeline {
         }
         stream.doing = Doing::Holds(lot.id);
         self.lots.insert(lot.id, OnItsWay { lot, station, position: Position::Held });
+    }
+
+    fn found(&mut self, lot: Lot, spool: SpoolId) {
+        let volume = &mut self.spools[usize::from(spool.0)];
+        volume.used = volume.used.saturating_add(lot.bytes);
+        self.lots.insert(lot.id, OnItsWay { lot, station: volume.station, position: Position::Spooled(spool) });
     }
 
     /// Ends a stage: the stream is free, and what passed is left of the lot. Returns where the lot

@@ -146,6 +146,11 @@ impl Timeline {
             Event::Offered { lot, .. } => {
                 self.lots.insert(lot.id, OnItsWay { bytes: lot.bytes, spool: None });
             }
+            Event::Found { lot, spool } => {
+                self.lots.insert(lot.id, OnItsWay { bytes: lot.bytes, spool: Some(spool) });
+                let bytes = self.spooled.get_mut(usize::from(spool.0)).ok_or(Unfit::NoSpool(spool))?;
+                *bytes = bytes.saturating_add(lot.bytes);
+            }
             Event::Read(done) => {
                 self.end_stage(done, Stage::Input)?;
                 // Room that failed files had reserved is free again.

@@ -134,7 +134,7 @@ impl Pipeline {
             return Err(Wait::Room);
         }
         let volumes = (0..).map(SpoolId).zip(&self.spools);
-        let with_room = volumes.filter(|(_, volume)| volume.station == station && volume.spool.bytes - volume.used >= bytes);
+        let with_room = volumes.filter(|(_, volume)| volume.station == station && volume.spool.bytes.saturating_sub(volume.used) >= bytes);
         let mut with_room = with_room.peekable();
         if with_room.peek().is_none() {
             return Err(Wait::Room);

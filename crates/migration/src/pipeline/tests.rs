@@ -71,6 +71,37 @@ fn a_lot_passes_all_stages_and_the_run_ends() {
 }
 
 #[test]
+fn a_lot_that_was_found_is_written_and_takes_room() {
+    let layout = layout(1, 1, 1, &[(10 * MB, false)]);
+    let mut run = Driven { pipeline: Pipeline::new(&layout), now: Micros::ZERO, commands: Vec::new() };
+    let (found, spool) = (lot(3, 9 * MB), SpoolId(0));
+    assert_eq!(run.step(Event::Found { lot: found, spool }), [], "the run has not begun");
+    let refused = |run: &mut Driven, lot, spool| run.pipeline.try_step(Micros::ZERO, Event::Found { lot, spool }, &mut Vec::new());
+    assert_eq!(refused(&mut run, found, spool), Err(Unfit::OnItsWay(found.id)));
+    assert_eq!(refused(&mut run, lot(4, MB), SpoolId(1)), Err(Unfit::NoSpool(SpoolId(1))));
+    assert_eq!(run.step(Event::Begun), [Command::Write { stream: StreamId(1), lot: found.id, spool }, ASK_0]);
+    assert_eq!(refused(&mut run, lot(4, MB), spool), Err(Unfit::FoundLate(LotId(4))));
+    assert_eq!(run.offer(0, lot(4, 2 * MB)), []);
+    assert_eq!(run.waits()[0], Activity::Waits(Wait::Room));
+    let commands = run.step(Event::Written(done(1, found)));
+    assert!(commands.contains(&Command::Read { stream: StreamId(0), lot: LotId(4), spool }), "{commands:?}");
+    assert!(run.pipeline.spooled_bytes().eq([2 * MB]));
+}
+
+#[test]
+fn a_found_lot_may_be_larger_than_what_volumes_have_room_for_now() {
+    let mut run = Driven { pipeline: Pipeline::new(&layout(1, 1, 1, &[(MB, false)])), now: Micros::ZERO, commands: Vec::new() };
+    run.step(Event::Found { lot: lot(3, 9 * MB), spool: SpoolId(0) });
+    run.step(Event::Begun);
+    assert_eq!(run.offer(0, lot(4, MB)), []);
+    assert!(run.step(Event::Written(done(1, lot(3, 9 * MB)))).contains(&Command::Read {
+        stream: StreamId(0),
+        lot: LotId(4),
+        spool: SpoolId(0)
+    }));
+}
+
+#[test]
 fn an_exclusive_volume_has_one_user_and_lots_alternate_between_two() {
     let mut run = Driven::begun(&layout(1, 1, 1, &[(10 * MB, true)]));
     run.offer(0, lot(1, MB));

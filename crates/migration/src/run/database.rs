@@ -129,6 +129,11 @@ pub enum Change {
         /// Why.
         reason: String,
     },
+    /// What was spooled of it is lost; it is read again.
+    ReadAgain {
+        /// When, in seconds since 1970.
+        at: u64,
+    },
     /// It is given up.
     Failed {
         /// Why.
@@ -309,6 +314,24 @@ impl Database {
         Ok(())
     }
 
+    /// Identifies the migration: random, and the same from now on.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn identity(&mut self) -> Result<String, DatabaseError> {
+        self.connection.execute("INSERT OR IGNORE INTO fact VALUES ('identity', lower(hex(randomblob(16))))", [])?;
+        self.fact("identity")?.ok_or(DatabaseError::Damaged("no identity"))
+    }
+
+    /// A file that waits, and isn't to be tried again after a failure; `None` if it doesn't.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn waiting_file(&self, id: FileId) -> Result<Option<FileRow>, DatabaseError> {
+        let sql = format!("SELECT {COLUMNS} FROM file WHERE id = ?1 AND state = 0 AND retry_at IS NULL");
+        Ok(self.rows(&sql, [id])?.pop())
+    }
+
     /// Waiting files of a volume that were not tried before, after one of them, in the order of
     /// reading: by block, family and identifier.
     ///
@@ -451,6 +474,12 @@ impl Database {
                 Change::Retry { at, reason } => {
                     let sql = "UPDATE file SET state = 0, sha256 = NULL, attempts = attempts + 1, retry_at = ?2, reason = ?3 WHERE id = ?1";
                     transaction.prepare_cached(sql)?.execute(params![id, at.cast_signed(), reason])?;
+                    State::Waiting
+                }
+                Change::ReadAgain { at } => {
+                    transaction
+                        .prepare_cached("UPDATE file SET state = 0, retry_at = ?2 WHERE id = ?1")?
+                        .execute(params![id, at.cast_signed()])?;
                     State::Waiting
                 }
                 Change::Failed { reason } => {

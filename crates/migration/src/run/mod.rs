@@ -37,7 +37,7 @@ use fulgurite_places::{Cause, Place};
 use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, State, Totals};
 use self::destination::Destination;
 use self::offers::{Offer, Offers};
-use self::spool::{SpoolVolume, Spooled};
+use self::spool::{FoundLot, SpoolVolume, Spooled, SpooledFile};
 use self::stages::{Carried, Ended, FailureKind, Job, Shared, Told, Worker};
 use crate::event::{Command, Done, Event};
 use crate::figures::Figures;
@@ -167,6 +167,8 @@ struct OnItsWay {
     files: Vec<Carried>,
     bytes: u64,
     spooled: Option<Arc<Spooled>>,
+    /// True if an earlier run spooled it.
+    was_found: bool,
 }
 
 struct Runner<'a> {
@@ -213,7 +215,10 @@ struct FailureRecord {
 /// # Errors
 /// [`RunError`]. What was recorded before is kept, and another run goes on from there.
 pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) -> Result<Figures, RunError> {
-    let _locks = setup.volumes.iter().map(SpoolVolume::prepare).collect::<io::Result<Vec<_>>>().map_err(RunError::Spool)?;
+    let migration: Arc<str> = database.identity()?.into();
+    let prepared = setup.volumes.iter().map(|volume| volume.prepare(&migration)).collect::<io::Result<Vec<_>>>();
+    let (_locks, found): (Vec<_>, Vec<_>) = prepared.map_err(RunError::Spool)?.into_iter().map(|of| (of.lock, of.found)).unzip();
+    let last = found.iter().flatten().map(|lot| lot.id).max().unwrap_or(LotId(0));
     let pipeline = Pipeline::new(&setup.layout);
     let stages: Vec<Stage> = pipeline.streams().map(|(place, _)| place.stage).collect();
     let (told, hears) = channel();
@@ -223,10 +228,11 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
     for stream in (0..).take(stages.len()).map(StreamId) {
         let (sender, receiver) = channel::<Job>();
         let (source, destination, shared, told) = (setup.source.clone(), setup.destination.clone(), shared.clone(), told.clone());
+        let migration = migration.clone();
         let name = format!("{} {}", stages[usize::from(stream.0)].name(), stream.0);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let tell = told.clone();
-            let mut worker = Worker { stream, source, destination, shared, told, input: None, output: None, back: None };
+            let mut worker = Worker { stream, migration, source, destination, shared, told, input: None, output: None, back: None };
             while let Ok(job) = receiver.recv() {
                 if catch_unwind(AssertUnwindSafe(|| worker.work(job))).is_err() {
                     // Without a receiver the run has ended already.
@@ -245,7 +251,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         watcher,
         figures: Figures::new(&pipeline),
         pipeline,
-        offers: Offers::new(setup),
+        offers: Offers::new(setup, last),
         lots: BTreeMap::new(),
         stages,
         jobs,
@@ -257,7 +263,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         volumes: BTreeMap::new(),
         failure: None,
     };
-    let result = runner.run(&hears);
+    let result = runner.run(&hears, found);
     let Runner { jobs, figures, .. } = runner;
     shared.stops.store(true, Ordering::Relaxed);
     shared.aborts.store(true, Ordering::Relaxed);
@@ -270,7 +276,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
 }
 
 impl Runner<'_> {
-    fn run(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
+    fn run(&mut self, hears: &Receiver<Told>, found: Vec<Vec<FoundLot>>) -> Result<(), RunError> {
         while self.watcher.order() == Order::Pause {
             thread::sleep(LOOK);
         }
@@ -281,6 +287,11 @@ impl Runner<'_> {
         self.scan_written(hears)?;
         if self.watcher.order() == Order::Stop {
             return Ok(());
+        }
+        for (spool, lots) in (0..).map(SpoolId).zip(found) {
+            for lot in lots {
+                self.go_on_with(lot, spool)?;
+            }
         }
         self.step(Event::Begun)?;
         while !self.pipeline.has_ended() {
@@ -357,6 +368,28 @@ impl Runner<'_> {
         }
     }
 
+    /// Goes on with the files of a lot that an earlier run left, unless they were written since, or
+    /// are others now.
+    fn go_on_with(&mut self, found: FoundLot, spool: SpoolId) -> Result<(), RunError> {
+        let mut files = Vec::new();
+        for SpooledFile { id, name, offset, bytes, sha256 } in found.files {
+            if let Some(row) = self.database.waiting_file(id)?
+                && (&row.name, row.bytes) == (&name, bytes)
+                && !self.offers.is_on_its_way(id)
+            {
+                files.push(Carried { row, sha256: Some(sha256), offset, stored: None });
+            }
+        }
+        if files.is_empty() {
+            found.spooled.release();
+            return Ok(());
+        }
+        let rows: Vec<FileRow> = files.iter().map(|file| file.row.clone()).collect();
+        let lot = self.offers.found(found.id, &rows);
+        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: Some(found.spooled), was_found: true });
+        self.step(Event::Found { lot, spool })
+    }
+
     /// Records what streams did, in one transaction, and tells the pipeline.
     fn hear(&mut self, told: Vec<Told>) -> Result<(), RunError> {
         let (mut changes, mut ended) = (Vec::new(), Vec::new());
@@ -420,6 +453,10 @@ impl Runner<'_> {
                     self.failure.get_or_insert(RunError::Unusable { stage: ended.stage, reason });
                     continue;
                 }
+                FailureKind::Lost => {
+                    changes.push((row.id, Change::ReadAgain { at: now_s }));
+                    continue;
+                }
                 FailureKind::Again | FailureKind::Final => record.in_a_row += 1,
                 // The file itself is to blame.
                 FailureKind::Wrong => {}
@@ -457,7 +494,12 @@ impl Runner<'_> {
         if ended.stage == Stage::Input {
             on_its_way.spooled = ended.spooled;
         }
+        if ended.stage == Stage::Output && ended.failed.iter().any(|(_, failure)| failure.kind == FailureKind::Stopped) {
+            // It is not released: the next run goes on with it.
+            on_its_way.spooled = None;
+        }
         if files == 0 || ended.stage == Stage::Scan {
+            self.release(ended.lot);
             self.lots.remove(&ended.lot);
         }
         let moving = Micros(u64::try_from(ended.moving.as_micros()).unwrap_or(u64::MAX));
@@ -492,11 +534,7 @@ impl Runner<'_> {
                         let files = self.lots[&lot].files.clone();
                         self.give(stream, Job::Scan { lot, files })?;
                     }
-                    Command::Release { lot, .. } => {
-                        if let Some(on_its_way) = self.lots.get_mut(&lot) {
-                            on_its_way.spooled = None;
-                        }
-                    }
+                    Command::Release { lot, .. } => self.release(lot),
                     Command::Reject { lot, largest, .. } => self.reject(lot, largest)?,
                     Command::WakeAt(at) => self.wakes_at = Some(at),
                     Command::End => {}
@@ -512,7 +550,7 @@ impl Runner<'_> {
         match self.offers.next(self.database, now_s, mounted, &in_use)? {
             Offer::Lot(lot, rows) => {
                 let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
-                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
+                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None, was_found: false });
                 Ok(Event::Offered { stream, lot })
             }
             Offer::Later(again_s) => {
@@ -532,8 +570,14 @@ impl Runner<'_> {
     fn begin_write(&mut self, stream: StreamId, lot: LotId) -> Result<(), RunError> {
         let on_its_way = &self.lots[&lot];
         let spooled = on_its_way.spooled.clone().expect("a lot that was read is spooled");
-        let files = on_its_way.files.clone();
-        self.give(stream, Job::Write { lot, files, spooled })
+        let (files, was_found) = (on_its_way.files.clone(), on_its_way.was_found);
+        self.give(stream, Job::Write { lot, files, spooled, was_found })
+    }
+
+    fn release(&mut self, lot: LotId) {
+        if let Some(spooled) = self.lots.get_mut(&lot).and_then(|on_its_way| on_its_way.spooled.take()) {
+            spooled.release();
+        }
     }
 
     fn give(&self, stream: StreamId, job: Job) -> Result<(), RunError> {

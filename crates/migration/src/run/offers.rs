@@ -35,7 +35,8 @@ pub(super) struct Offers {
     on_their_way: HashSet<FileId>,
     /// Volumes that this run doesn't read any more.
     set_aside: BTreeSet<u32>,
-    /// Files that were offered out of order, because a user asked for them or to try them again.
+    /// Files that were offered out of order, because a user asked for them or to try them again, or
+    /// that an earlier run left in a spool volume.
     /// Queues may still contain them, as they were before.
     out_of_order: HashSet<FileId>,
     lots: u64,
@@ -50,7 +51,8 @@ struct Queue {
 }
 
 impl Offers {
-    pub(super) fn new(setup: &Setup) -> Self {
+    /// Offers whose lots have higher numbers than `last`.
+    pub(super) fn new(setup: &Setup, last: LotId) -> Self {
         let room = setup.layout.spools().iter().map(|(_, spool)| spool.bytes).max().unwrap_or(u64::MAX);
         Self {
             lot_files: setup.lot_files,
@@ -61,13 +63,25 @@ impl Offers {
             on_their_way: HashSet::new(),
             set_aside: BTreeSet::new(),
             out_of_order: HashSet::new(),
-            lots: 0,
+            lots: last.0,
         }
+    }
+
+    /// True for a file of a lot on its way.
+    pub(super) fn is_on_its_way(&self, file: FileId) -> bool {
+        self.on_their_way.contains(&file)
     }
 
     /// A file has left its lot: it arrived, or failed.
     pub(super) fn left(&mut self, file: FileId) {
         self.on_their_way.remove(&file);
+    }
+
+    /// A lot that an earlier run left in a spool volume.
+    pub(super) fn found(&mut self, id: LotId, rows: &[FileRow]) -> Lot {
+        self.on_their_way.extend(rows.iter().map(|row| row.id));
+        self.out_of_order.extend(rows.iter().map(|row| row.id));
+        lot(id, rows)
     }
 
     /// Offers no more files of a volume. Returns false if it was set aside before.
@@ -208,14 +222,18 @@ impl Offers {
     fn lot(&mut self, rows: Rows) -> Offer {
         self.lots += 1;
         self.on_their_way.extend(rows.iter().map(|row| row.id));
-        let lot = Lot {
-            id: LotId(self.lots),
-            files: rows.len() as u32,
-            bytes: rows.iter().map(|row| row.bytes).sum(),
-            family: FamilyId(rows[0].family),
-            volume: (rows[0].volume != NO_VOLUME).then_some(SourceVolume(rows[0].volume)),
-            priority: u8::from(rows[0].is_recalled),
-        };
-        Offer::Lot(lot, rows)
+        Offer::Lot(lot(LotId(self.lots), &rows), rows)
+    }
+}
+
+/// A lot of files of one family and volume.
+fn lot(id: LotId, rows: &[FileRow]) -> Lot {
+    Lot {
+        id,
+        files: rows.len() as u32,
+        bytes: rows.iter().map(|row| row.bytes).sum(),
+        family: FamilyId(rows[0].family),
+        volume: (rows[0].volume != NO_VOLUME).then_some(SourceVolume(rows[0].volume)),
+        priority: u8::from(rows[0].is_recalled),
     }
 }

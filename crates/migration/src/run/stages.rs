@@ -15,7 +15,7 @@ use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::database::FileRow;
 use super::destination::{BackReader, Destination, LotWriter, Outgoing, Stored};
-use super::spool::{SpoolVolume, Spooled};
+use super::spool::{SpoolVolume, Spooled, SpooledFile};
 use crate::layout::{Stage, StreamId};
 use crate::lot::LotId;
 
@@ -25,6 +25,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Attempts for a file whose connection fails, while other files pass. Then the file is to blame.
 const TRIES_BESIDE_OTHERS: u32 = 4;
+/// Bytes of a spooled file that are checked at a time.
+const PIECE_BYTES: usize = 64 << 10;
 /// How often a waiting stream looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -62,14 +64,30 @@ pub(super) enum FailureKind {
     Stopped,
     /// The spool volume failed; the run can't go on.
     Spool,
+    /// What an earlier run left in a spool volume is damaged, and read again.
+    Lost,
 }
 
 /// What a stream is to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    Read { lot: LotId, files: Vec<Carried>, bytes: u64, volume: SpoolVolume },
-    Write { lot: LotId, files: Vec<Carried>, spooled: Arc<Spooled> },
-    Scan { lot: LotId, files: Vec<Carried> },
+    Read {
+        lot: LotId,
+        files: Vec<Carried>,
+        bytes: u64,
+        volume: SpoolVolume,
+    },
+    /// `was_found` says that an earlier run left the lot.
+    Write {
+        lot: LotId,
+        files: Vec<Carried>,
+        spooled: Arc<Spooled>,
+        was_found: bool,
+    },
+    Scan {
+        lot: LotId,
+        files: Vec<Carried>,
+    },
 }
 
 /// What a stream did.
@@ -126,6 +144,8 @@ impl From<Refusal> for Refused {
 /// Carries out the jobs of one stream.
 pub(super) struct Worker {
     pub(super) stream: StreamId,
+    /// Identifies the migration.
+    pub(super) migration: Arc<str>,
     pub(super) source: Arc<dyn Place>,
     pub(super) destination: Arc<dyn Destination>,
     pub(super) shared: Arc<Shared>,
@@ -139,7 +159,7 @@ impl Worker {
     pub(super) fn work(&mut self, job: Job) {
         let ended = match job {
             Job::Read { lot, files, bytes, volume } => self.read(lot, files, bytes, &volume),
-            Job::Write { lot, files, spooled } => self.write(lot, files, &spooled),
+            Job::Write { lot, files, spooled, was_found } => self.write(lot, files, &spooled, was_found),
             Job::Scan { lot, files } => self.scan(lot, files),
         };
         // Without a receiver the run has ended with an error.
@@ -212,7 +232,7 @@ impl Worker {
     fn read(&mut self, lot: LotId, files: Vec<Carried>, bytes: u64, volume: &SpoolVolume) -> Ended {
         let mut ended = self.ended(Stage::Input, lot);
         let spool_failure = |error: io::Error| Failure { reason: format!("the spool volume failed: {error}"), kind: FailureKind::Spool };
-        let mut writer = match volume.begin(lot, bytes) {
+        let mut writer = match volume.begin(&self.migration, lot, bytes) {
             Ok(writer) => writer,
             Err(error) => {
                 let failure = spool_failure(error);
@@ -241,9 +261,7 @@ impl Worker {
                     }
                     let shared = worker.shared.clone();
                     let connection = worker.input.as_mut().expect("it is connected");
-                    let algorithms: Vec<Algorithm> =
-                        [Algorithm::Sha256].into_iter().chain(row.expected.as_ref().map(Digest::algorithm)).collect();
-                    let mut digester = Digester::new(&algorithms);
+                    let mut digester = Digester::new(&algorithms(row.expected.as_ref()));
                     let revision = connection.revision(&row.name)?;
                     let mut began: Option<Instant> = None;
                     let mut sink = |piece: &[u8]| {
@@ -285,7 +303,7 @@ impl Worker {
                                     expected.hex()
                                 )
                             }
-                            _ => break Ok(of(Algorithm::Sha256).cloned()),
+                            _ => break Ok(of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for")),
                         }
                     }
                 };
@@ -296,7 +314,13 @@ impl Worker {
             };
             match outcome {
                 Ok(sha256) => {
-                    (file.sha256, file.offset) = (sha256, offset);
+                    let FileRow { id, name, bytes, .. } = &file.row;
+                    let spooled = SpooledFile { id: *id, name: name.clone(), offset, bytes: *bytes, sha256: sha256.clone() };
+                    if let Err(error) = writer.complete(&spooled) {
+                        ended.failed.push((file.row, spool_failure(error)));
+                        continue;
+                    }
+                    (file.sha256, file.offset) = (Some(sha256), offset);
                     ended.passed.push(file);
                 }
                 Err(failure) => {
@@ -319,9 +343,15 @@ impl Worker {
         ended
     }
 
-    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled) -> Ended {
+    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled, was_found: bool) -> Ended {
         let mut ended = self.ended(Stage::Output, lot);
         let mut left = files;
+        if was_found {
+            let (sound, lost) = left.into_iter().partition(|file| is_sound(file, spooled));
+            left = sound;
+            let failure = || Failure { reason: "the spooled file was damaged".to_owned(), kind: FailureKind::Lost };
+            ended.failed.extend(Vec::into_iter(lost).map(|file| (file.row, failure())));
+        }
         while !left.is_empty() {
             // Files that could not be written for the place's sake are written again.
             let mut again = Vec::new();
@@ -422,6 +452,29 @@ impl Worker {
     fn ended(&self, stage: Stage, lot: LotId) -> Ended {
         Ended { stream: self.stream, stage, lot, passed: Vec::new(), failed: Vec::new(), spooled: None, moving: Duration::ZERO }
     }
+}
+
+/// True if what an earlier run spooled of a file is what it read, and what the inventory states.
+fn is_sound(file: &Carried, spooled: &Spooled) -> bool {
+    let digests = read_digests(&mut spooled.reader(file.offset, file.row.bytes), file.row.expected.as_ref());
+    digests.is_ok_and(|digests| file.sha256.iter().chain(&file.row.expected).all(|digest| digests.contains(digest)))
+}
+
+/// The SHA-256 of some content, and the digest of the algorithm that the inventory has.
+fn read_digests(content: &mut dyn io::Read, expected: Option<&Digest>) -> io::Result<Vec<Digest>> {
+    let mut digester = Digester::new(&algorithms(expected));
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match content.read(&mut piece)? {
+            0 => return Ok(digester.finish()),
+            read => digester.update(&piece[..read]),
+        }
+    }
+}
+
+/// The algorithms by which a file is checked.
+fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
+    [Algorithm::Sha256].into_iter().chain(expected.map(Digest::algorithm)).collect()
 }
 
 fn outgoing<'a>(file: &'a Carried, spooled: &'a Spooled) -> Outgoing<'a> {

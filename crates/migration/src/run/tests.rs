@@ -1,3 +1,4 @@
+mod spooled;
 mod volumes;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -36,6 +37,7 @@ struct Store {
     faults: Mutex<HashMap<(Op, String), VecDeque<Fault>>>,
     /// Why no connection can be opened.
     is_unusable: Mutex<Option<Cause>>,
+    reads: Mutex<HashMap<String, u32>>,
     writes: Mutex<HashMap<String, u32>>,
 }
 
@@ -79,6 +81,7 @@ impl Connection for At {
     }
 
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        *self.0.reads.lock().expect("locked").entry(location.to_owned()).or_default() += 1;
         let mut content = self.0.files().get(location).cloned().ok_or_else(|| Refusal::new(Cause::Missing, ""))?;
         match self.0.fault(Op::Read, location) {
             Some(Fault::Refuse(cause)) => return Err(Refusal::new(cause, "as told")),
@@ -178,6 +181,7 @@ struct Case {
     lot_files: usize,
     spool_bytes: u64,
     on_disk: bool,
+    is_exclusive: bool,
 }
 
 impl Case {
@@ -189,6 +193,7 @@ impl Case {
             lot_files: 8,
             spool_bytes: 100_000,
             on_disk: false,
+            is_exclusive: false,
         };
         let rows: Vec<InventoryRow> = files.iter().map(|(name, content)| row(name, content.len() as u64)).collect();
         case.add(&rows);
@@ -212,7 +217,7 @@ impl Case {
             true => SpoolVolume::Folder(self.folder.path().join(format!("spool{number}"))),
             false => SpoolVolume::Memory,
         };
-        let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.on_disk };
+        let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.is_exclusive };
         let station = Station { name: "here".into(), inputs: 2, outputs: 2, scans: 2, spools: vec![spool; 2] };
         Setup {
             layout: Layout { stations: vec![station], rules: Rules { families_together: false, ..Rules::default() } },
@@ -254,7 +259,7 @@ fn digest(algorithm: Algorithm, content: &[u8]) -> Digest {
 #[test]
 fn everything_arrives_through_spools_in_memory_and_on_disk() {
     for on_disk in [false, true] {
-        let case = Case { on_disk, ..Case::new(&some_files(500)) };
+        let case = Case { on_disk, is_exclusive: on_disk, ..Case::new(&some_files(500)) };
         case.all_arrived();
         let writes = case.destination.writes.lock().expect("locked");
         assert!(writes.len() == 500 && writes.values().all(|&count| count == 1));

@@ -150,7 +150,7 @@ fn a_recalled_file_that_failed_is_tried_again_before_others() {
     let names = ["4/1999".to_owned()];
     let mut database = case.database();
     database.recall(&names).expect("recalled");
-    let mut offers = Offers::new(&case.setup());
+    let mut offers = Offers::new(&case.setup(), LotId(0));
     let lot =
         |offers: &mut Offers, database: &mut Database, now| match offers.next(database, now, None, &BTreeSet::new()).expect("an offer") {
             Offer::Lot(lot, rows) => (lot.priority, rows),
@@ -176,7 +176,7 @@ fn a_file_that_is_offered_out_of_order_is_not_offered_in_order_too() {
     let id = database.in_state(State::Waiting, 0, 100).expect("rows").into_iter().find(|row| row.name == name).expect("a file").id;
     database.record(&[(id, Change::Retry { at: 1, reason: "x".into() })]).expect("recorded");
     database.recall(std::slice::from_ref(&name)).expect("recalled");
-    let mut offers = Offers::new(&case.setup());
+    let mut offers = Offers::new(&case.setup(), LotId(0));
     let mut offered = Vec::new();
     while let Offer::Lot(_, rows) = offers.next(&mut database, 100, None, &BTreeSet::new()).expect("an offer") {
         offered.extend(rows.into_iter().map(|row| row.name));
@@ -203,7 +203,7 @@ fn retries_of_a_volume_that_is_set_aside_hide_no_others() {
     database.add(&rows, &|_| String::new()).expect("added");
     let retries: Vec<_> = (1..=302).map(|id| (id, Change::Retry { at: id as u64, reason: "x".into() })).collect();
     database.record(&retries).expect("recorded");
-    let mut offers = Offers::new(&case.setup());
+    let mut offers = Offers::new(&case.setup(), LotId(0));
     assert!(offers.set_aside(1) && !offers.set_aside(1));
     // The tape in the drive comes first, and another that is in use not at all.
     let mut names = Vec::new();

@@ -1,0 +1,188 @@
+//! Lots that an earlier run left in a folder, with lists of their complete files.
+//!
+//! ```text
+//! .fulgurite-spool-7.lot      the files' content, one after another
+//! .fulgurite-spool-7.files    {"migration":"…"}
+//!                             {"id":12,"name":"a/b","offset":0,"bytes":5,"sha256":"…"}
+//! ```
+//!
+//! A file gets its line when all of it is in the lot. Nothing is synced: after a power failure a
+//! lot may be damaged although the list names its files, so their digests are compared before they
+//! are written to the destination.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fulgurite_digest::{Algorithm, Digest};
+use serde::{Deserialize, Serialize};
+
+use super::Spooled;
+use crate::lot::LotId;
+use crate::run::database::FileId;
+
+/// How the names of all files of a spool folder begin.
+const PREFIX: &str = ".fulgurite-spool-";
+/// How the name of a lot's content ends.
+const CONTENT: &str = ".lot";
+/// How the name of a lot's list ends.
+const LIST: &str = ".files";
+
+/// The first line of a list.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    /// Identifies the migration: another may have files of the same names.
+    migration: String,
+}
+
+/// A line for a file.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    id: FileId,
+    name: String,
+    offset: u64,
+    bytes: u64,
+    sha256: String,
+}
+
+/// A file of a lot that is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpooledFile {
+    /// Its identifier in the migration's database.
+    pub id: FileId,
+    /// Its name.
+    pub name: String,
+    /// Where it begins in the lot.
+    pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// The SHA-256 with which it was read.
+    pub sha256: Digest,
+}
+
+/// A lot that an earlier run left.
+#[derive(Debug)]
+pub struct FoundLot {
+    /// Its number in that run.
+    pub id: LotId,
+    /// Its complete files, at least one.
+    pub files: Vec<SpooledFile>,
+    /// Its content.
+    pub spooled: Arc<Spooled>,
+}
+
+/// The files of a lot in a folder. Once they are released, they are removed when this is dropped.
+#[derive(Debug)]
+pub struct LotFiles {
+    content: PathBuf,
+    list: PathBuf,
+    is_released: AtomicBool,
+}
+
+impl LotFiles {
+    pub(super) fn new(folder: &Path, lot: LotId) -> Self {
+        let path = |ending| folder.join(format!("{PREFIX}{}{ending}", lot.0));
+        Self { content: path(CONTENT), list: path(LIST), is_released: AtomicBool::new(false) }
+    }
+
+    pub(super) fn content(&self) -> &Path {
+        &self.content
+    }
+
+    pub(super) fn release(&self) {
+        self.is_released.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins both files.
+    pub(super) fn create(&self, migration: &str) -> io::Result<(File, File)> {
+        // Other users must not read what is spooled.
+        let mut options = OpenOptions::new();
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.write(true).create(true).truncate(true);
+        let content = options.open(&self.content)?;
+        let mut list = options.open(&self.list)?;
+        write_line(&mut list, &Header { migration: migration.to_owned() })?;
+        Ok((content, list))
+    }
+
+    /// The complete files of a lot that a run of this migration left: as many as both the list and
+    /// the content have.
+    fn complete(&self, migration: &str) -> io::Result<Vec<SpooledFile>> {
+        let length = fs::metadata(&self.content)?.len();
+        // After a crash, any part of the list may be missing or damaged.
+        let mut lines = BufReader::new(File::open(&self.list)?).split(b'\n').map_while(Result::ok);
+        let header: Option<Header> = lines.next().and_then(|line| serde_json::from_slice(&line).ok());
+        if header.is_none_or(|header| header.migration != migration) {
+            return Ok(Vec::new());
+        }
+        let mut files: Vec<SpooledFile> = Vec::new();
+        let mut end = 0;
+        for line in lines {
+            let Ok(Line { id, name, offset, bytes, sha256 }) = serde_json::from_slice(&line) else { break };
+            let (Some(after), Some(sha256)) = (offset.checked_add(bytes), Digest::from_hex(Algorithm::Sha256, &sha256)) else { break };
+            if offset < end || after > length {
+                break;
+            }
+            end = after;
+            files.push(SpooledFile { id, name, offset, bytes, sha256 });
+        }
+        if end < length {
+            // A part of a file, which is read again.
+            OpenOptions::new().write(true).open(&self.content)?.set_len(end)?;
+        }
+        Ok(files)
+    }
+}
+
+impl Drop for LotFiles {
+    fn drop(&mut self) {
+        if self.is_released.load(Ordering::Relaxed) {
+            // The next run removes what is left. A lot without a list is never used again.
+            let _ = fs::remove_file(&self.list);
+            let _ = fs::remove_file(&self.content);
+        }
+    }
+}
+
+/// Notes in a lot's list that a file is complete.
+pub(super) fn note(list: &mut File, file: &SpooledFile) -> io::Result<()> {
+    let SpooledFile { id, name, offset, bytes, sha256 } = file;
+    write_line(list, &Line { id: *id, name: name.clone(), offset: *offset, bytes: *bytes, sha256: sha256.hex() })
+}
+
+fn write_line(list: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    list.write_all(&text)
+}
+
+/// The lots that runs of this migration left in a folder. All others are removed.
+pub(super) fn lots(folder: &Path, migration: &str) -> io::Result<Vec<FoundLot>> {
+    let mut numbers: BTreeMap<u64, LotFiles> = BTreeMap::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| {
+            let name = name.strip_prefix(PREFIX)?;
+            let number = name.strip_suffix(CONTENT).or_else(|| name.strip_suffix(LIST))?;
+            // Nothing else that begins alike is taken for a lot.
+            number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
+        });
+        if let Some(number) = number {
+            numbers.entry(number).or_insert_with(|| LotFiles::new(folder, LotId(number)));
+        }
+    }
+    let mut found = Vec::new();
+    for (number, lot) in numbers {
+        // What can't be read is read from the source again.
+        let files = lot.complete(migration).unwrap_or_default();
+        if files.is_empty() {
+            lot.release();
+        } else {
+            found.push(FoundLot { id: LotId(number), files, spooled: Arc::new(Spooled::File(lot)) });
+        }
+    }
+    Ok(found)
+}
