@@ -171,7 +171,7 @@ fn a_migration_that_is_killed_again_and_again_arrives() {
     let place = Sandbox::new(3, &["--set=2+1"]);
     let files = with_source(&place, 600);
     place.good(&["migrate", "init", "m", "--from=source", "--to=archive:a"]);
-    fs::write(place.path("m/migration.toml"), settings(&place, "m") + "[lots]\nfiles = 4\n").expect("written");
+    fs::write(place.path("m/migration.toml"), settings(&place, "m") + "[lots]\nfiles = 4\n[spool]\nmemory = \"0 B\"\n").expect("written");
     let mut noise = Xorshift::new(5);
     let mut kills = 0;
     for _ in 0..30 {
@@ -187,6 +187,9 @@ fn a_migration_that_is_killed_again_and_again_arrives() {
     }
     assert!(kills > 0, "it was killed");
     place.good(&["migrate", "run", "m"]);
+    place.good(&["migrate", "replay", "m"]);
+    let spooled = fs::read_dir(place.path("m/spool")).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(spooled.collect::<Vec<_>>(), [".fulgurite-spool-lock"], "lots that runs went on with are removed");
     place.good(&["verify"]);
     // Each file is there once: what was written before a kill is known by its content.
     place.good(&["get", "--all", "out"]);

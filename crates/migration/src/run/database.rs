@@ -592,11 +592,11 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
     })
 }
 
-fn as_text(digest: &Digest) -> String {
+pub(super) fn as_text(digest: &Digest) -> String {
     format!("{}:{}", digest.algorithm(), digest.hex())
 }
 
-fn from_text(text: &str) -> Option<Digest> {
+pub(super) fn from_text(text: &str) -> Option<Digest> {
     let (algorithm, hex) = text.split_once(':')?;
     Digest::from_hex(algorithm.parse().ok()?, hex)
 }

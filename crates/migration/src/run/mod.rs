@@ -167,8 +167,8 @@ struct OnItsWay {
     files: Vec<Carried>,
     bytes: u64,
     spooled: Option<Arc<Spooled>>,
-    /// True if an earlier run spooled it.
-    was_found: bool,
+    /// True if an earlier run spooled it, and its digests must be compared.
+    is_doubtful: bool,
 }
 
 struct Runner<'a> {
@@ -371,12 +371,14 @@ impl Runner<'_> {
     /// Goes on with the files of a lot that an earlier run left, unless they were written since, or
     /// are others now.
     fn go_on_with(&mut self, found: FoundLot, spool: SpoolId) -> Result<(), RunError> {
-        let mut files = Vec::new();
-        for SpooledFile { id, name, offset, bytes, sha256 } in found.files {
+        let (mut files, mut is_doubtful) = (Vec::new(), found.is_doubtful);
+        for SpooledFile { id, name, offset, bytes, sha256, expected } in found.files {
             if let Some(row) = self.database.waiting_file(id)?
                 && (&row.name, row.bytes) == (&name, bytes)
                 && !self.offers.is_on_its_way(id)
             {
+                // A list may have been added since.
+                is_doubtful |= row.expected.as_ref().is_some_and(|now| *now != sha256 && Some(now) != expected.as_ref());
                 files.push(Carried { row, sha256: Some(sha256), offset, stored: None });
             }
         }
@@ -386,7 +388,7 @@ impl Runner<'_> {
         }
         let rows: Vec<FileRow> = files.iter().map(|file| file.row.clone()).collect();
         let lot = self.offers.found(found.id, &rows);
-        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: Some(found.spooled), was_found: true });
+        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: Some(found.spooled), is_doubtful });
         self.step(Event::Found { lot, spool })
     }
 
@@ -550,7 +552,7 @@ impl Runner<'_> {
         match self.offers.next(self.database, now_s, mounted, &in_use)? {
             Offer::Lot(lot, rows) => {
                 let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
-                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None, was_found: false });
+                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None, is_doubtful: false });
                 Ok(Event::Offered { stream, lot })
             }
             Offer::Later(again_s) => {
@@ -570,8 +572,8 @@ impl Runner<'_> {
     fn begin_write(&mut self, stream: StreamId, lot: LotId) -> Result<(), RunError> {
         let on_its_way = &self.lots[&lot];
         let spooled = on_its_way.spooled.clone().expect("a lot that was read is spooled");
-        let (files, was_found) = (on_its_way.files.clone(), on_its_way.was_found);
-        self.give(stream, Job::Write { lot, files, spooled, was_found })
+        let (files, is_doubtful) = (on_its_way.files.clone(), on_its_way.is_doubtful);
+        self.give(stream, Job::Write { lot, files, spooled, is_doubtful })
     }
 
     fn release(&mut self, lot: LotId) {

@@ -77,12 +77,12 @@ pub(super) enum Job {
         bytes: u64,
         volume: SpoolVolume,
     },
-    /// `was_found` says that an earlier run left the lot.
+    /// `is_doubtful` says that the lot may be damaged.
     Write {
         lot: LotId,
         files: Vec<Carried>,
         spooled: Arc<Spooled>,
-        was_found: bool,
+        is_doubtful: bool,
     },
     Scan {
         lot: LotId,
@@ -159,7 +159,7 @@ impl Worker {
     pub(super) fn work(&mut self, job: Job) {
         let ended = match job {
             Job::Read { lot, files, bytes, volume } => self.read(lot, files, bytes, &volume),
-            Job::Write { lot, files, spooled, was_found } => self.write(lot, files, &spooled, was_found),
+            Job::Write { lot, files, spooled, is_doubtful } => self.write(lot, files, &spooled, is_doubtful),
             Job::Scan { lot, files } => self.scan(lot, files),
         };
         // Without a receiver the run has ended with an error.
@@ -314,8 +314,8 @@ impl Worker {
             };
             match outcome {
                 Ok(sha256) => {
-                    let FileRow { id, name, bytes, .. } = &file.row;
-                    let spooled = SpooledFile { id: *id, name: name.clone(), offset, bytes: *bytes, sha256: sha256.clone() };
+                    let FileRow { id, name, bytes, expected, .. } = file.row.clone();
+                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected };
                     if let Err(error) = writer.complete(&spooled) {
                         ended.failed.push((file.row, spool_failure(error)));
                         continue;
@@ -343,10 +343,10 @@ impl Worker {
         ended
     }
 
-    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled, was_found: bool) -> Ended {
+    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled, is_doubtful: bool) -> Ended {
         let mut ended = self.ended(Stage::Output, lot);
         let mut left = files;
-        if was_found {
+        if is_doubtful {
             let (sound, lost) = left.into_iter().partition(|file| is_sound(file, spooled));
             left = sound;
             let failure = || Failure { reason: "the spooled file was damaged".to_owned(), kind: FailureKind::Lost };

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! .fulgurite-spool-7.lot      the files' content, one after another
-//! .fulgurite-spool-7.files    {"migration":"…"}
+//! .fulgurite-spool-7.files    {"migration":"…","boot":"…"}
 //!                             {"id":12,"name":"a/b","offset":0,"bytes":5,"sha256":"…"}
 //! ```
 //!
-//! A file gets its line when all of it is in the lot. Nothing is synced: after a power failure a
-//! lot may be damaged although the list names its files, so their digests are compared before they
-//! are written to the destination.
+//! A file gets its line when all of it is in the lot. Nothing is synced, so a lot is as its list
+//! says only until the machine is restarted: after a power failure it may be damaged. Then digests
+//! are compared before files are written to the destination.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Spooled;
 use crate::lot::LotId;
-use crate::run::database::FileId;
+use crate::run::database::{FileId, as_text, from_text};
 
 /// How the names of all files of a spool folder begin.
 const PREFIX: &str = ".fulgurite-spool-";
@@ -36,6 +36,8 @@ const LIST: &str = ".files";
 struct Header {
     /// Identifies the migration: another may have files of the same names.
     migration: String,
+    /// Identifies the time since the machine was started, if the system can say.
+    boot: Option<String>,
 }
 
 /// A line for a file.
@@ -46,6 +48,8 @@ struct Line {
     offset: u64,
     bytes: u64,
     sha256: String,
+    /// The digest that the inventory stated of it, as ALGORITHM:HEX.
+    expected: Option<String>,
 }
 
 /// A file of a lot that is complete.
@@ -61,6 +65,8 @@ pub struct SpooledFile {
     pub bytes: u64,
     /// The SHA-256 with which it was read.
     pub sha256: Digest,
+    /// The digest that the inventory stated of it, and that it has.
+    pub expected: Option<Digest>,
 }
 
 /// A lot that an earlier run left.
@@ -72,6 +78,8 @@ pub struct FoundLot {
     pub files: Vec<SpooledFile>,
     /// Its content.
     pub spooled: Arc<Spooled>,
+    /// True if the machine was restarted since, so that the content may be damaged.
+    pub is_doubtful: bool,
 }
 
 /// The files of a lot in a folder. Once they are released, they are removed when this is dropped.
@@ -104,36 +112,35 @@ impl LotFiles {
         options.write(true).create(true).truncate(true);
         let content = options.open(&self.content)?;
         let mut list = options.open(&self.list)?;
-        write_line(&mut list, &Header { migration: migration.to_owned() })?;
+        write_line(&mut list, &Header { migration: migration.to_owned(), boot: boot() })?;
         Ok((content, list))
     }
 
-    /// The complete files of a lot that a run of this migration left: as many as both the list and
-    /// the content have.
-    fn complete(&self, migration: &str) -> io::Result<Vec<SpooledFile>> {
+    /// The complete files of a lot that a run of this migration left, as many as both the list and
+    /// the content have, and whether they may be damaged.
+    fn complete(&self, migration: &str) -> io::Result<(Vec<SpooledFile>, bool)> {
         let length = fs::metadata(&self.content)?.len();
         // After a crash, any part of the list may be missing or damaged.
         let mut lines = BufReader::new(File::open(&self.list)?).split(b'\n').map_while(Result::ok);
         let header: Option<Header> = lines.next().and_then(|line| serde_json::from_slice(&line).ok());
-        if header.is_none_or(|header| header.migration != migration) {
-            return Ok(Vec::new());
-        }
+        let Some(header) = header.filter(|header| header.migration == migration) else { return Ok((Vec::new(), true)) };
         let mut files: Vec<SpooledFile> = Vec::new();
         let mut end = 0;
         for line in lines {
-            let Ok(Line { id, name, offset, bytes, sha256 }) = serde_json::from_slice(&line) else { break };
+            let Ok(Line { id, name, offset, bytes, sha256, expected }) = serde_json::from_slice(&line) else { break };
             let (Some(after), Some(sha256)) = (offset.checked_add(bytes), Digest::from_hex(Algorithm::Sha256, &sha256)) else { break };
+            let expected = expected.and_then(|text| from_text(&text));
             if offset < end || after > length {
                 break;
             }
             end = after;
-            files.push(SpooledFile { id, name, offset, bytes, sha256 });
+            files.push(SpooledFile { id, name, offset, bytes, sha256, expected });
         }
         if end < length {
             // A part of a file, which is read again.
             OpenOptions::new().write(true).open(&self.content)?.set_len(end)?;
         }
-        Ok(files)
+        Ok((files, header.boot.is_none() || header.boot != boot()))
     }
 }
 
@@ -149,8 +156,14 @@ impl Drop for LotFiles {
 
 /// Notes in a lot's list that a file is complete.
 pub(super) fn note(list: &mut File, file: &SpooledFile) -> io::Result<()> {
-    let SpooledFile { id, name, offset, bytes, sha256 } = file;
-    write_line(list, &Line { id: *id, name: name.clone(), offset: *offset, bytes: *bytes, sha256: sha256.hex() })
+    let SpooledFile { id, name, offset, bytes, sha256, expected } = file;
+    let expected = expected.as_ref().map(as_text);
+    write_line(list, &Line { id: *id, name: name.clone(), offset: *offset, bytes: *bytes, sha256: sha256.hex(), expected })
+}
+
+/// Identifies the time since the machine was started, on Linux.
+fn boot() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
 }
 
 fn write_line(list: &mut File, line: &impl Serialize) -> io::Result<()> {
@@ -177,11 +190,11 @@ pub(super) fn lots(folder: &Path, migration: &str) -> io::Result<Vec<FoundLot>> 
     let mut found = Vec::new();
     for (number, lot) in numbers {
         // What can't be read is read from the source again.
-        let files = lot.complete(migration).unwrap_or_default();
+        let (files, is_doubtful) = lot.complete(migration).unwrap_or_default();
         if files.is_empty() {
             lot.release();
         } else {
-            found.push(FoundLot { id: LotId(number), files, spooled: Arc::new(Spooled::File(lot)) });
+            found.push(FoundLot { id: LotId(number), files, spooled: Arc::new(Spooled::File(lot)), is_doubtful });
         }
     }
     Ok(found)

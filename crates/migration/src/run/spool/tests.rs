@@ -18,7 +18,14 @@ fn sha256(content: &[u8]) -> Digest {
 fn append(writer: &mut SpoolWriter, id: i64, content: &[u8]) -> SpooledFile {
     let offset = writer.bytes();
     writer.write(content).expect("written");
-    let file = SpooledFile { id, name: format!("a/{id}\n"), offset, bytes: content.len() as u64, sha256: sha256(content) };
+    let file = SpooledFile {
+        id,
+        name: format!("a/{id}\n"),
+        offset,
+        bytes: content.len() as u64,
+        sha256: sha256(content),
+        expected: Some(sha256(b"stated")),
+    };
     writer.complete(&file).expect("noted");
     file
 }
@@ -70,12 +77,18 @@ fn complete_files_of_a_killed_run_are_found_and_nothing_else() {
     let found = prepared.found.remove(0);
     assert!(prepared.found.is_empty());
     assert_eq!((found.id, &found.files), (LotId(4), &vec![first, second]));
+    let list = folder.path().join("spool/.fulgurite-spool-4.files");
+    let text = fs::read_to_string(&list).expect("a list");
+    assert_eq!(found.is_doubtful, !text.lines().next().is_some_and(|header| header.contains("-")), "unless the system can't say");
     assert_eq!(read(&found.spooled, 0, 5), b"first");
     let content = folder.path().join("spool/.fulgurite-spool-4.lot");
     assert_eq!(fs::metadata(&content).expect("a file").len(), 5, "the part of a file is cut off");
     // A run that ends early leaves what it found; another migration removes it.
     drop((found, prepared));
-    assert_eq!(volume.prepare("m").expect("prepared").found.len(), 1);
+    // After a restart, what isn't synced is doubtful.
+    fs::write(&list, text.replacen("\"boot\":\"", "\"boot\":\"0", 1).replacen("\"boot\":null", "\"boot\":\"0\"", 1)).expect("written");
+    let found = volume.prepare("m").expect("prepared").found;
+    assert!(found.len() == 1 && found[0].is_doubtful);
     assert!(volume.prepare("another").expect("prepared").found.is_empty());
     assert_eq!(entries(), 2);
 }

@@ -99,6 +99,11 @@ fn a_spooled_file_that_is_damaged_is_read_again_and_no_failure() {
     let case = Case::on_disk(&some_files(40));
     case.spool(40);
     let lots = case.spooled(".lot");
+    for list in case.spooled(".files") {
+        // As if the machine had been restarted since.
+        let text = fs::read_to_string(&list).expect("a list");
+        fs::write(&list, text.replacen("\"boot\":\"", "\"boot\":\"0", 1)).expect("written");
+    }
     for lot in &lots {
         let mut content = fs::read(lot).expect("a lot");
         content[0] ^= 1;
