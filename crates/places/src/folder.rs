@@ -17,6 +17,7 @@
 //! decides how long a disk or a network mount may take.
 
 mod listing;
+mod new_file;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use self::listing::Listing;
+use self::new_file::NewFile;
 use super::location;
 use super::{Cause, Connection, Listed, Place, Refusal, fill, pass, wrong_length};
 
@@ -237,53 +239,13 @@ impl FolderConnection {
     /// Writes a file, and gives it its name once it is complete.
     fn publish(&mut self, location: &str, bytes: u64, content: &mut dyn Read, replaces: bool) -> Result<(), Refusal> {
         let (folder, name) = self.parent(location, true)?;
-        let part = location::part_beside("");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, &part, flags, Mode::from_raw_mode(0o666)).map_err(|errno| refusal(errno, location))?;
-        let mut file = File::from(file);
+        let mut new = NewFile::create(folder.as_fd()).map_err(|errno| refusal(errno, location))?;
         self.buffer.resize(BUFFER_BYTES, 0);
-        let published = copy(&mut file, location, bytes, content, &mut self.buffer).and_then(|()| {
-            let publish = || {
-                rustix::fs::fsync(&file)?;
-                if replaces {
-                    rustix::fs::renameat(&folder, &part, &folder, name)?;
-                } else {
-                    rename_new(&folder, &part, name)?;
-                }
-                rustix::fs::fsync(&folder)
-            };
-            publish().map_err(|errno| match errno {
-                Errno::EXIST => Refusal::new(Cause::Exists, location),
-                errno => refusal(errno, location),
-            })
-        });
-        if published.is_err() {
-            let _ = rustix::fs::unlinkat(&folder, &part, AtFlags::empty());
-        }
-        published
-    }
-}
-
-/// Renames a file, unless something has the new name.
-fn rename_new(folder: &OwnedFd, part: &str, name: &str) -> Result<(), Errno> {
-    #[cfg(target_os = "linux")]
-    match rustix::fs::renameat_with(folder, part, folder, name, rustix::fs::RenameFlags::NOREPLACE) {
-        // Not every file system can do that.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-        renamed => return renamed,
-    }
-    // Unlike a rename, a link never replaces what has the name.
-    match rustix::fs::linkat(folder, part, folder, name, AtFlags::empty()) {
-        Ok(()) => rustix::fs::unlinkat(folder, part, AtFlags::empty()),
-        // Nor can every file system do that: here another program may still get between.
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
-            match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(_) => Err(Errno::EXIST),
-                Err(Errno::NOENT) => rustix::fs::renameat(folder, part, folder, name),
-                Err(errno) => Err(errno),
-            }
-        }
-        Err(errno) => Err(errno),
+        copy(&mut new.file, location, bytes, content, &mut self.buffer)?;
+        new.publish(name, replaces).map_err(|errno| match errno {
+            Errno::EXIST => Refusal::new(Cause::Exists, location),
+            errno => refusal(errno, location),
+        })
     }
 }
 

@@ -1,0 +1,171 @@
+//! New files: they are complete before they have their name.
+//!
+//! On Linux, a file begins without any name where the file system can do that, so nothing is left
+//! of it after a kill. Elsewhere it begins with the name of a part, which listings leave out.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::super::location;
+
+/// A file that is being written.
+pub(super) struct NewFile<'a> {
+    folder: BorrowedFd<'a>,
+    pub(super) file: File,
+    /// Its name until it is published; it is removed when this is dropped.
+    part: Option<String>,
+}
+
+impl<'a> NewFile<'a> {
+    pub(super) fn create(folder: BorrowedFd<'a>) -> Result<Self, Errno> {
+        unnamed(folder).map_or_else(|| Self::named(folder), |file| Ok(Self { folder, file, part: None }))
+    }
+
+    fn named(folder: BorrowedFd<'a>) -> Result<Self, Errno> {
+        let part = location::part_beside("");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(folder, &part, flags, Mode::from_raw_mode(0o666))?);
+        Ok(Self { folder, file, part: Some(part) })
+    }
+
+    /// Gives it its name, once its content is on the medium. Unless it `replaces` what has the
+    /// name, that is `EXIST`.
+    pub(super) fn publish(mut self, name: &str, replaces: bool) -> Result<(), Errno> {
+        rustix::fs::fsync(&self.file)?;
+        if self.part.is_none() {
+            match link(&self.file, self.folder, name) {
+                Err(Errno::EXIST) if replaces => {
+                    let part = location::part_beside("");
+                    link(&self.file, self.folder, &part)?;
+                    self.part = Some(part);
+                }
+                linked => {
+                    linked?;
+                    return rustix::fs::fsync(self.folder);
+                }
+            }
+        }
+        if let Some(part) = &self.part {
+            if replaces {
+                rustix::fs::renameat(self.folder, part, self.folder, name)?;
+            } else {
+                rename_new(self.folder, part, name)?;
+            }
+            self.part = None;
+        }
+        rustix::fs::fsync(self.folder)
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            let _ = rustix::fs::unlinkat(self.folder, part, AtFlags::empty());
+        }
+    }
+}
+
+/// A file without a name that can get one later; `None` if the system or the file system has none.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: BorrowedFd<'_>) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)).ok()?);
+    // Without /proc it couldn't get a name.
+    let seen = rustix::fs::statat(CWD, path_of(&file), AtFlags::empty()).ok()?;
+    let status = rustix::fs::fstat(&file).ok()?;
+    ((seen.st_dev, seen.st_ino) == (status.st_dev, status.st_ino)).then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: BorrowedFd<'_>) -> Option<File> {
+    None
+}
+
+/// The path by which a file without a name is linked.
+fn path_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn link(file: &File, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    rustix::fs::linkat(CWD, path_of(file), folder, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Renames a file, unless something has the new name.
+fn rename_new(folder: BorrowedFd<'_>, part: &str, name: &str) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    match rustix::fs::renameat_with(folder, part, folder, name, rustix::fs::RenameFlags::NOREPLACE) {
+        // Not every file system can do that.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        renamed => return renamed,
+    }
+    // Unlike a rename, a link never replaces what has the name.
+    match rustix::fs::linkat(folder, part, folder, name, AtFlags::empty()) {
+        Ok(()) => rustix::fs::unlinkat(folder, part, AtFlags::empty()),
+        // Nor can every file system do that: here another program may still get between.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => rustix::fs::renameat(folder, part, folder, name),
+                Err(errno) => Err(errno),
+            }
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::path::Path;
+
+    use super::*;
+
+    fn entries(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn with_or_without_a_name_a_file_appears_complete_and_replaces_only_if_told() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = File::open(root.path()).expect("a folder");
+        // On systems without unnamed files both are the same.
+        for create in [NewFile::create, NewFile::named] {
+            let publish = |content: &[u8], replaces| {
+                let mut new = create(folder.as_fd()).expect("created");
+                new.file.write_all(content).expect("written");
+                new.publish("a", replaces)
+            };
+            assert_eq!(publish(b"first", false), Ok(()));
+            assert_eq!(publish(b"second", false), Err(Errno::EXIST));
+            assert_eq!(std::fs::read(root.path().join("a")).expect("a file"), b"first");
+            assert_eq!(publish(b"third", true), Ok(()));
+            assert_eq!(std::fs::read(root.path().join("a")).expect("a file"), b"third");
+            std::fs::remove_file(root.path().join("a")).expect("removed");
+            assert_eq!(publish(b"fourth", true), Ok(()));
+            drop(create(folder.as_fd()).expect("created"));
+            assert_eq!(entries(root.path()), ["a"], "no part is left");
+            std::fs::remove_file(root.path().join("a")).expect("removed");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_kill_leaves_nothing_where_files_can_be_without_a_name() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = File::open(root.path()).expect("a folder");
+        let Some(file) = unnamed(folder.as_fd()) else { return };
+        let mut new = NewFile { folder: folder.as_fd(), file, part: None };
+        new.file.write_all(b"half").expect("written");
+        std::mem::forget(new);
+        assert!(entries(root.path()).is_empty());
+    }
+}
