@@ -11,6 +11,7 @@ use fulgurite_migration::run::database::{FileRow, State};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s};
+use super::lock::Holder;
 use crate::archive_place::ArchivePlace;
 use crate::{Outcome, Session, diagnostics, signals, tape_place, text};
 
@@ -24,7 +25,7 @@ pub(crate) struct Forget {
 }
 
 pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
-    let mut migration = Migration::change(folder)?;
+    let mut migration = Migration::change(folder, Holder::Scan)?;
     let destination = migration.destination()?;
     let threads = threads(&migration);
     let stop = stop()?;
@@ -62,7 +63,7 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
 }
 
 pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
-    let mut migration = Migration::change(&asked.folder)?;
+    let mut migration = if asked.yes { Migration::change(&asked.folder, Holder::Forget)? } else { Migration::look(&asked.folder)? };
     let until = now_s().saturating_sub(migration.settings.hold.as_secs());
     if ArchivePlace::of(&migration.settings.source.place).is_some() {
         bail!("the source is an archive, whose files are not removed one by one: remove its stores once you no longer need it");
@@ -110,7 +111,8 @@ fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Resu
         files += rows.len() as u64;
         bytes += rows.iter().map(|row| row.bytes).sum::<u64>();
     }
-    let held = migration.database.totals()?.of(State::Migrated).0 - files;
+    // Another command may be changing the migration.
+    let held = migration.database.totals()?.of(State::Migrated).0.saturating_sub(files);
     session.answer(|| json!({ "would_remove": files, "bytes": bytes, "held": held }));
     session.say(&format!(
         "{}, {}, would be removed from {}; each is read once more before. --yes removes them.",

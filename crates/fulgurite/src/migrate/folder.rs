@@ -3,7 +3,7 @@
 //! ```text
 //! migration.toml        settings
 //! state.db              what is known of each file
-//! lock                  held by the command that changes it
+//! lock                  held by the command that changes it, and its name
 //! paused                while it exists, runs begin nothing
 //! progress.json         what the last run did, or does
 //! metrics.prom          the same, and more, for Prometheus
@@ -27,6 +27,7 @@ use fulgurite_places::Place;
 use serde_json::Value;
 
 use super::archive::ArchiveDestination;
+use super::lock::{self, Holder};
 use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
 use crate::{places, tape_place, text};
@@ -62,16 +63,9 @@ impl Migration {
     }
 
     /// Opens a migration to change it. Only one command may at a time.
-    pub(super) fn change(folder: &Path) -> Result<Self> {
+    pub(super) fn change(folder: &Path, command: Holder) -> Result<Self> {
         let mut migration = Self::look(folder)?;
-        let path = folder.join("lock");
-        let lock = File::create(&path).with_context(|| text::path(&path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => bail!("another command is changing the migration in {}", text::path(folder)),
-            Err(fs::TryLockError::Error(error)) => return Err(error).with_context(|| text::path(&path)),
-        }
-        migration._lock = Some(lock);
+        migration._lock = Some(lock::take(folder, command)?);
         Ok(migration)
     }
 
@@ -91,7 +85,7 @@ impl Migration {
         for (name, place) in [("source", &settings.source), ("destination", &settings.destination)] {
             database.set_fact(name, &place.place)?;
         }
-        Self::change(folder)
+        Self::change(folder, Holder::Init)
     }
 
     /// A migration goes on between the places between which it began.
@@ -162,6 +156,11 @@ impl Migration {
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// The command that is changing the migration.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        lock::holder(&self.folder)
     }
 
     pub(super) fn is_paused(&self) -> bool {

@@ -15,6 +15,7 @@ use fulgurite_migration::run::inventory::family_of;
 use fulgurite_places::{Cause, Place, Refusal};
 
 use super::folder::{self, Migration};
+use super::lock::Holder;
 use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, places, tape_place, text};
@@ -86,7 +87,7 @@ fn section(name: &str, place: &str, options: &[(String, String)]) -> String {
 }
 
 pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome> {
-    let mut migration = Migration::change(&asked.folder)?;
+    let mut migration = Migration::change(&asked.folder, Holder::Inventory)?;
     let before = migration.database.totals()?;
     let (listed, added) = migration.take_inventory(&mut |_| {})?;
     let digests = asked.checksums.as_ref().map(|path| add_digests(&mut migration, path)).transpose()?;

@@ -9,6 +9,7 @@ mod archive;
 mod compared;
 mod folder;
 mod init;
+mod lock;
 mod metrics;
 mod page;
 mod plan;

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::compared::Compared;
 use super::folder::{Migration, now_s};
+use super::lock::Holder;
 use super::page::{self, MARK, SPOOLS_MAX};
 use super::progress::RunProgress;
 use super::run::totals_json;
@@ -54,7 +55,7 @@ pub(super) struct Known {
     pub(super) at: u64,
     pub(super) source: String,
     pub(super) destination: String,
-    /// Whether a run is going on, in a sentence.
+    /// What is going on, in a sentence.
     pub(super) state: String,
     /// When the run that is going on ends, if that is known.
     pub(super) end: Option<String>,
@@ -69,7 +70,10 @@ pub(super) struct Known {
     pub(super) recorded: Result<Recorded, String>,
     /// True if the figures of the last run are in a file that can't be read.
     is_unreadable: bool,
-    is_running: bool,
+    /// The command that is changing the migration.
+    holder: Option<Holder>,
+    /// True if the figures are those of a run that is going on.
+    is_current: bool,
 }
 
 pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
@@ -99,10 +103,10 @@ pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
 
 impl Known {
     fn read(migration: &Migration, progress: Option<RunProgress>) -> Result<Self> {
-        let (at, is_running, is_paused) = (now_s(), status::is_locked(migration), migration.is_paused());
+        let (at, holder, is_paused) = (now_s(), migration.holder(), migration.is_paused());
         // Otherwise the figures are those of an earlier run.
-        let is_running = is_running && progress.as_ref().is_none_or(|progress| progress.ended_at.is_none());
-        let current = progress.as_ref().filter(|_| is_running);
+        let is_current = holder == Some(Holder::Run) && progress.as_ref().is_none_or(|progress| progress.ended_at.is_none());
+        let current = progress.as_ref().filter(|_| is_current);
         let left = current.filter(|_| !is_paused).and_then(|of| of.left_s.map(|left| (of, left)));
         let end = left.map(|(of, left_s)| {
             let then = |seconds: f64| text::time((of.at as f64 + seconds) as i64);
@@ -115,7 +119,7 @@ impl Known {
             at,
             source: migration.settings.source.place.clone(),
             destination: migration.settings.destination.place.clone(),
-            state: status::state(current, is_running, is_paused),
+            state: status::state(current, holder, is_paused),
             end,
             totals: migration.database.totals()?,
             failed: migration.database.in_state(State::Failed, 0, FAILED_MAX)?,
@@ -125,12 +129,17 @@ impl Known {
             progress,
             compared: None,
             recorded: Err(String::new()),
-            is_running,
+            holder,
+            is_current,
         })
     }
 
+    fn is_running(&self) -> bool {
+        self.holder == Some(Holder::Run)
+    }
+
     pub(super) fn which_run(&self) -> &'static str {
-        if self.is_running { "The last run so far" } else { "Last run that moved files" }
+        if self.is_current { "The last run so far" } else { "Last run that moved files" }
     }
 
     /// Why the figures of a run are missing.
@@ -146,7 +155,7 @@ impl Known {
         let end = match &recorded.trouble {
             Some(trouble) => format!("the rest is left out: {}", with_causes(trouble)),
             None if recorded.has_ended => "the run ended".to_owned(),
-            None if self.is_running => "the run is going on".to_owned(),
+            None if self.is_running() => "the run is going on".to_owned(),
             None => "the run was killed, or failed".to_owned(),
         };
         let moved = if recorded.timeline.passed(Stage::Input) == 0 { ", in which nothing moved" } else { "" };
@@ -170,7 +179,7 @@ impl Known {
         };
         let stages: Vec<_> = self.stages.iter().map(stage).collect();
         json!({
-            "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress, "running": self.is_running,
+            "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress, "running": self.is_running(), "command": self.holder.map(Holder::name),
             "stages": stages, "limit": starvation::sentence(&self.stages), "certificate": self.certificate,
             "plan": self.compared.as_ref().map(Compared::json),
         })

@@ -23,6 +23,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s, write_json};
+use super::lock::Holder;
 use super::metrics::RunMetrics;
 use super::progress::{self, RunProgress};
 use crate::{Outcome, Session, diagnostics, signals, text};
@@ -45,7 +46,7 @@ pub(crate) struct Run {
 }
 
 pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
-    let mut migration = Migration::change(&asked.folder)?;
+    let mut migration = Migration::change(&asked.folder, Holder::Run)?;
     if !migration.has_inventory()? {
         let (files, _) = migration.take_inventory(&mut |_| {})?;
         session.say(&format!("The source has {}.", text::count(files, "file")));

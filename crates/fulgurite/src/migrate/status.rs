@@ -11,6 +11,7 @@ use fulgurite_migration::run::database::State;
 use serde_json::json;
 
 use super::folder::Migration;
+use super::lock::Holder;
 use super::progress::RunProgress;
 use super::run::totals_json;
 use crate::{Outcome, Session, text};
@@ -19,13 +20,14 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let migration = Migration::look(folder)?;
     let totals = migration.database.totals()?;
     let recalled = migration.database.recalled_files()?;
-    let (is_running, is_paused) = (is_locked(&migration), migration.is_paused());
+    let (holder, is_paused) = (migration.holder(), migration.is_paused());
+    let is_running = holder == Some(Holder::Run);
     // The figures of an earlier run say nothing of the one that is going on.
     let progress = RunProgress::read(&migration).filter(|progress| is_running && progress.ended_at.is_none());
     session.answer(|| {
         json!({
             "source": migration.settings.source.place, "destination": migration.settings.destination.place,
-            "running": is_running, "paused": is_paused, "totals": totals_json(&totals),
+            "running": is_running, "command": holder.map(Holder::name), "paused": is_paused, "totals": totals_json(&totals),
             "recalled": recalled,
             "left_s": progress.as_ref().map(|progress| progress.left_s),
             "left_interval_s": progress.as_ref().map(|progress| progress.left_interval_s),
@@ -44,21 +46,23 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     if recalled > 0 {
         session.say(&format!("{} waiting; they are migrated first.", text::phrase(recalled, "recalled file is", "recalled files are")));
     }
-    session.say(&state(progress.as_ref(), is_running, is_paused));
+    session.say(&state(progress.as_ref(), holder, is_paused));
     Ok(Outcome::Good)
 }
 
-/// Whether a run is going on, and when it ends.
-pub(super) fn state(progress: Option<&RunProgress>, is_running: bool, is_paused: bool) -> String {
-    match (is_running, is_paused) {
-        (true, true) => "A run is going on, and paused.".to_owned(),
-        (true, false) => progress.and_then(|progress| progress.left_s).map_or("A run is going on.".to_owned(), |left| {
+/// What is going on, and when a run ends.
+pub(super) fn state(progress: Option<&RunProgress>, holder: Option<Holder>, is_paused: bool) -> String {
+    match (holder, is_paused) {
+        (Some(Holder::Run), true) => "A run is going on, and paused.".to_owned(),
+        (Some(Holder::Run), false) => progress.and_then(|progress| progress.left_s).map_or("A run is going on.".to_owned(), |left| {
             let bounds = progress.and_then(|progress| progress.left_interval_s);
             let bounds = bounds.map_or_else(String::new, |(low, high)| format!(" (95 %: {} to {})", time(low), time(high)));
             format!("A run is going on; at this pace it ends in {}{bounds}.", time(left))
         }),
-        (false, true) => "No run is going on; the migration is paused.".to_owned(),
-        (false, false) => "No run is going on.".to_owned(),
+        (Some(other), true) => format!("{}; the migration is paused.", other.phrase()),
+        (Some(other), false) => format!("{}.", other.phrase()),
+        (None, true) => "No run is going on; the migration is paused.".to_owned(),
+        (None, false) => "No run is going on.".to_owned(),
     }
 }
 
@@ -71,7 +75,8 @@ pub(super) fn pause(session: &Session, folder: &Path, pauses: bool) -> Result<Ou
     } else if was_paused {
         fs::remove_file(&path).with_context(|| text::path(&path))?;
     }
-    session.answer(|| json!({ "paused": pauses, "running": is_locked(&migration) }));
+    let holder = migration.holder();
+    session.answer(|| json!({ "paused": pauses, "running": holder == Some(Holder::Run), "command": holder.map(Holder::name) }));
     session.say(match (pauses, was_paused) {
         (true, _) => "Paused: files on their way arrive, and no others begin.",
         (false, true) => "Resumed.",
@@ -88,9 +93,4 @@ pub(super) fn replay(session: &Session, folder: &Path) -> Result<Outcome> {
     let end = if replayed.has_ended { "" } else { "; the run has not ended, or was killed" };
     session.say(&format!("{} gave the same commands{end}.", text::count(replayed.steps, "step")));
     Ok(Outcome::Good)
-}
-
-/// True while a command changes the migration.
-pub(super) fn is_locked(migration: &Migration) -> bool {
-    File::open(migration.path("lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
 }
