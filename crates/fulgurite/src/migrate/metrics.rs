@@ -8,6 +8,10 @@ use std::fmt::{Display, Write};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use fulgurite_migration::Layout;
 use fulgurite_migration::figures::{Figures, StreamFigures};
@@ -15,6 +19,8 @@ use fulgurite_migration::pipeline::{Pipeline, Wait};
 use fulgurite_migration::run::Progress;
 use fulgurite_migration::run::database::{State, Totals};
 use fulgurite_migration::run::pace::Left;
+
+use super::folder::now_s;
 
 /// The file's name. The collector reads files that end in `.prom`.
 pub(super) const FILE: &str = "metrics.prom";
@@ -29,6 +35,8 @@ pub(super) struct RunMetrics {
     /// Bytes in each spool volume, and its capacity.
     spools: Vec<(u64, u64)>,
     left: Option<Left>,
+    /// Number of tapes that the run set aside.
+    set_aside: usize,
 }
 
 impl RunMetrics {
@@ -43,18 +51,19 @@ impl RunMetrics {
             streams: Figures::new(&Pipeline::new(layout)).streams,
             spools: layout.spools().into_iter().map(|(_, spool)| (0, spool.bytes)).collect(),
             left: None,
+            set_aside: 0,
         }
     }
 
     /// Takes over how far the run is.
-    pub(super) fn update(&mut self, run: &Progress<'_>, left: Option<Left>) {
+    pub(super) fn update(&mut self, run: &Progress<'_>, left: Option<Left>, set_aside: usize) {
         self.totals = run.totals;
         self.streams.clone_from(&run.figures.streams);
         self.spools.iter_mut().zip(run.pipeline.spooled_bytes()).for_each(|(spool, bytes)| spool.0 = bytes);
-        self.left = left;
+        (self.left, self.set_aside) = (left, set_aside);
     }
 
-    /// The run has ended: nothing is in its spool volumes.
+    /// All files have moved: nothing is in spool volumes.
     pub(super) fn end(&mut self, totals: Totals) {
         self.totals = totals;
         self.spools.iter_mut().for_each(|spool| spool.0 = 0);
@@ -62,7 +71,7 @@ impl RunMetrics {
     }
 
     /// Writes the file, so that the collector reads the old or the new one.
-    pub(super) fn write(&self, is_running: bool, is_paused: bool, now_s: u64) -> io::Result<()> {
+    fn write(&self, is_running: bool, is_paused: bool, now_s: u64) -> io::Result<()> {
         let new = self.path.with_extension("prom.new");
         fs::write(&new, self.exposition(is_running, is_paused, now_s))?;
         fs::rename(&new, &self.path)
@@ -91,8 +100,12 @@ impl RunMetrics {
         };
         out.family("spool_bytes", "gauge", "Bytes that lots take or have reserved in a spool volume.", spools(|of| of.0));
         out.family("spool_capacity_bytes", "gauge", "Capacity of a spool volume.", spools(|of| of.1));
-        let interval = self.left.and_then(|left| left.interval_s);
-        out.single("left_seconds", "Time until the run ends at its pace; absent if unknown.", self.left.map(|left| left.mean_s));
+        out.single("set_aside_volumes", "Volumes of the source, such as tapes, that the run set aside.", Some(self.set_aside));
+        // Nothing is known of the end of a pause.
+        let left = self.left.filter(|_| !is_paused);
+        let interval = left.and_then(|left| left.interval_s);
+        let help = "Time until the run ends at its pace; absent if unknown, and during a pause.";
+        out.single("left_seconds", help, left.map(|left| left.mean_s));
         let help = "Lower end of the 95 % confidence interval of the time left; absent if unknown.";
         out.single("left_low_seconds", help, interval.map(|(low, _)| low));
         let help = "Upper end of the 95 % confidence interval of the time left; absent if unknown.";
@@ -107,6 +120,64 @@ impl RunMetrics {
     fn by_stream<V>(&self, value: impl Fn(&StreamFigures) -> V) -> impl Iterator<Item = (String, V)> {
         self.streams.iter().map(move |of| (stream(of), value(of)))
     }
+}
+
+/// Writes the metrics of a run again and again, so that they are never old while it goes on: even
+/// if one file moves for hours, a place can't be reached, or an archive writes its platters.
+pub(super) struct MetricsWriter {
+    metrics: Arc<Mutex<RunMetrics>>,
+    paused: PathBuf,
+    /// The thread ends when this is dropped.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsWriter {
+    /// Writes them now, and then in this interval. `paused` exists while the migration is paused.
+    pub(super) fn begin(metrics: RunMetrics, paused: PathBuf, every: Duration) -> io::Result<Self> {
+        metrics.write(true, paused.exists(), now_s())?;
+        let metrics = Arc::new(Mutex::new(metrics));
+        let (stop, stopped) = channel();
+        let (shared, is_paused) = (metrics.clone(), paused.clone());
+        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                // The next change tells the run, if they still can't be written.
+                let _ = lock(&shared).write(true, is_paused.exists(), now_s());
+            }
+        })?;
+        Ok(Self { metrics, paused, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Changes the metrics, and writes them.
+    pub(super) fn change(&self, change: impl FnOnce(&mut RunMetrics)) -> io::Result<()> {
+        let mut metrics = lock(&self.metrics);
+        change(&mut metrics);
+        metrics.write(true, self.paused.exists(), now_s())
+    }
+
+    /// Writes that the run has ended.
+    pub(super) fn end(mut self) -> io::Result<()> {
+        self.stop();
+        lock(&self.metrics).write(false, self.paused.exists(), now_s())
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It doesn't panic, and has nothing to return.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for MetricsWriter {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn lock(metrics: &Mutex<RunMetrics>) -> MutexGuard<'_, RunMetrics> {
+    metrics.lock().expect("no thread panics with it")
 }
 
 /// The labels of a stream.
@@ -164,7 +235,8 @@ mod tests {
         input.waits[Wait::Room as usize] = Micros(250_000);
         metrics.spools[0].0 = 123;
         metrics.left = Some(Left { mean_s: 60.0, interval_s: Some((50.5, 90.0)) });
-        let text = metrics.exposition(true, true, 8);
+        metrics.set_aside = 2;
+        let text = metrics.exposition(true, false, 8);
         let second = format!("{{{name},station=\"1\",stage=\"input\",stream=\"2\"");
         for line in [
             format!("run_files_total{second}}} 3"),
@@ -177,13 +249,51 @@ mod tests {
             format!("left_seconds{{{name}}} 60"),
             format!("left_low_seconds{{{name}}} 50.5"),
             format!("left_high_seconds{{{name}}} 90"),
-            format!("paused{{{name}}} 1"),
+            format!("set_aside_volumes{{{name}}} 2"),
+            format!("paused{{{name}}} 0"),
         ] {
             assert!(text.lines().any(|found| found.strip_prefix("fulgurite_migration_") == Some(&line)), "{line}: {text}");
         }
+        // A pause may take any time.
+        let paused = metrics.exposition(true, true, 8);
+        assert!(
+            paused.contains(&format!("paused{{{name}}} 1\n")) && !paused.contains("left_seconds{") && !paused.contains("left_low_seconds{"),
+            "{paused}"
+        );
         metrics.end(Totals::default());
         let ended = metrics.exposition(false, false, 9);
         assert!(ended.contains(&format!("running{{{name}}} 0\n")) && ended.contains("run_files_total") && !ended.contains("left_seconds{"));
         assert!(ended.contains(&format!("spool_bytes{{{name},spool=\"1\"}} 0\n")));
+    }
+
+    #[test]
+    fn metrics_are_written_again_until_the_run_ends() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, paused) = (folder.path().join(FILE), folder.path().join("paused"));
+        let station =
+            Station { name: "one".into(), inputs: 1, outputs: 1, scans: 1, spools: vec![Spool { bytes: 9, is_exclusive: false }] };
+        let layout = Layout { stations: vec![station], rules: Rules::default() };
+        let metrics = RunMetrics::new(folder.path(), &layout, Totals::default());
+        let writer = MetricsWriter::begin(metrics, paused.clone(), Duration::from_millis(1)).expect("written");
+        let value = |name: &str| {
+            let text = fs::read_to_string(&file).ok()?;
+            let line = text.lines().find(|line| line.starts_with(&format!("fulgurite_migration_{name}{{")))?;
+            line.rsplit_once(' ').map(|(_, value)| value.to_owned())
+        };
+        assert_eq!(value("running").as_deref(), Some("1"));
+        // No event follows.
+        fs::write(&paused, b"").expect("written");
+        while value("paused").as_deref() != Some("1") {
+            thread::yield_now();
+        }
+        // After the last file, the archive still writes platters.
+        writer.change(|metrics| metrics.end(Totals::default())).expect("written");
+        fs::remove_file(&file).expect("removed");
+        while value("running").is_none() {
+            thread::yield_now();
+        }
+        assert_eq!(value("running").as_deref(), Some("1"));
+        writer.end().expect("written");
+        assert_eq!(value("running").as_deref(), Some("0"));
     }
 }

@@ -20,6 +20,7 @@ mod run;
 mod scenario;
 mod status;
 mod tapes;
+mod watching;
 
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ use fulgurite_migration::run::database::State;
 use fulgurite_migration::starvation;
 
 use super::compared::Compared;
+use super::progress::SetAside;
 use super::report::Known;
 use crate::text;
 
@@ -49,6 +50,7 @@ pub(super) fn page(known: &Known) -> Result<String> {
     }
     totals(&mut out, known);
     certificate(&mut out, known);
+    set_aside(&mut out, known);
     last_run(&mut out, known);
     if let Some(compared) = &known.compared {
         comparison(&mut out, compared);
@@ -89,6 +91,15 @@ fn certificate(out: &mut String, known: &Known) {
         ("SHA-256 of the list", of("/list/sha256")),
     ];
     table(out, &["", ""], rows.map(|(name, value)| vec![Cell::Text(name.to_owned()), Cell::Text(value)]));
+}
+
+fn set_aside(out: &mut String, known: &Known) {
+    let Some(progress) = known.progress.as_ref().filter(|progress| !progress.set_aside.is_empty()) else { return };
+    heading(out, "Tapes set aside");
+    let which = if known.is_running() { "The run that is going on" } else { "The last run" };
+    paragraph(out, &format!("{which} stopped reading these tapes. The next tries them again."));
+    let row = |of: &SetAside| vec![Cell::Text(of.volume.clone()), Cell::Number(grouped(of.failed.into())), Cell::Text(of.reason.clone())];
+    table(out, &["tape", "#files in a row that failed", "reason of the last"], progress.set_aside.iter().map(row));
 }
 
 fn last_run(out: &mut String, known: &Known) {

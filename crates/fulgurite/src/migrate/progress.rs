@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::folder::Migration;
+use crate::text;
 
 /// What a run did, or does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,6 +28,20 @@ pub(super) struct RunProgress {
     pub(super) left_interval_s: Option<(f64, f64)>,
     pub(super) streams: Vec<StreamFigures>,
     pub(super) spools: Vec<SpoolProgress>,
+    /// Tapes that the last run set aside, even if it moved nothing and the figures are those of an
+    /// earlier one.
+    #[serde(default)]
+    pub(super) set_aside: Vec<SetAside>,
+}
+
+/// A tape that a run set aside, because many files in a row failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SetAside {
+    pub(super) volume: String,
+    /// Files in a row that failed.
+    pub(super) failed: u32,
+    /// Why the last of them failed.
+    pub(super) reason: String,
 }
 
 /// How full a spool volume was.
@@ -40,6 +55,24 @@ impl RunProgress {
     /// That of a migration; `None` if no run has written it, or it isn't readable.
     pub(super) fn read(migration: &Migration) -> Option<Self> {
         serde_json::from_value(migration.progress()?).ok()
+    }
+
+    /// A line that counts the tapes that were set aside, and one for each; none if none was.
+    pub(super) fn set_aside_lines(&self, is_running: bool) -> Vec<String> {
+        let tapes = self.set_aside.len() as u64;
+        if tapes == 0 {
+            return Vec::new();
+        }
+        let first = if is_running {
+            format!("{} set aside until the next run:", text::phrase(tapes, "tape is", "tapes are"))
+        } else {
+            format!("The last run set aside {}; the next tries again:", text::count(tapes, "tape"))
+        };
+        let line = |of: &SetAside| {
+            let failed = text::count(of.failed.into(), "file");
+            format!("  {}: {failed} in a row failed; the last: {}", text::harmless(&of.volume), text::harmless(&of.reason))
+        };
+        std::iter::once(first).chain(self.set_aside.iter().map(line)).collect()
     }
 
     /// What the streams of a stage did.

@@ -134,8 +134,13 @@ impl Known {
         })
     }
 
-    fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.holder == Some(Holder::Run)
+    }
+
+    /// Tapes that the last run set aside.
+    pub(super) fn set_aside_lines(&self) -> Vec<String> {
+        self.progress.as_ref().map_or_else(Vec::new, |progress| progress.set_aside_lines(self.is_running()))
     }
 
     pub(super) fn which_run(&self) -> &'static str {
@@ -180,6 +185,7 @@ impl Known {
         let stages: Vec<_> = self.stages.iter().map(stage).collect();
         json!({
             "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress, "running": self.is_running(), "command": self.holder.map(Holder::name),
+            "set_aside": self.progress.as_ref().map_or(&[][..], |progress| &progress.set_aside),
             "stages": stages, "limit": starvation::sentence(&self.stages), "certificate": self.certificate,
             "plan": self.compared.as_ref().map(Compared::json),
         })
@@ -199,6 +205,7 @@ fn say(session: &Session, known: &Known) {
     } else if known.is_unreadable {
         session.warn(&format!("{}: {}", known.which_run(), known.no_figures()));
     }
+    known.set_aside_lines().iter().for_each(|line| session.warn(line));
     if let Some(compared) = &known.compared {
         session.say(&format!("\nPredicted by {}, and measured:", compared.scenario));
         if let Some(caution) = compared.caution() {

@@ -22,15 +22,17 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let recalled = migration.database.recalled_files()?;
     let (holder, is_paused) = (migration.holder(), migration.is_paused());
     let is_running = holder == Some(Holder::Run);
+    let last = RunProgress::read(&migration);
     // The figures of an earlier run say nothing of the one that is going on.
-    let progress = RunProgress::read(&migration).filter(|progress| is_running && progress.ended_at.is_none());
+    let progress = last.as_ref().filter(|progress| is_running && progress.ended_at.is_none());
     session.answer(|| {
         json!({
             "source": migration.settings.source.place, "destination": migration.settings.destination.place,
             "running": is_running, "command": holder.map(Holder::name), "paused": is_paused, "totals": totals_json(&totals),
             "recalled": recalled,
-            "left_s": progress.as_ref().map(|progress| progress.left_s),
-            "left_interval_s": progress.as_ref().map(|progress| progress.left_interval_s),
+            "left_s": progress.map(|progress| progress.left_s),
+            "left_interval_s": progress.map(|progress| progress.left_interval_s),
+            "set_aside": last.as_ref().map_or(&[][..], |last| &last.set_aside),
         })
     });
     session.say(&format!("From {} to {}", migration.settings.source.place, migration.settings.destination.place));
@@ -46,7 +48,8 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     if recalled > 0 {
         session.say(&format!("{} waiting; they are migrated first.", text::phrase(recalled, "recalled file is", "recalled files are")));
     }
-    session.say(&state(progress.as_ref(), holder, is_paused));
+    session.say(&state(progress, holder, is_paused));
+    last.iter().flat_map(|last| last.set_aside_lines(is_running)).for_each(|line| session.warn(&line));
     Ok(Outcome::Good)
 }
 

@@ -1,8 +1,10 @@
 //! What a migration says while commands change it, and of tapes that a run set aside.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::thread;
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, noise};
 
 /// A sandbox with a migration `m` of a few files.
 fn with_migration() -> Sandbox {
@@ -65,4 +67,89 @@ fn commands_that_change_a_migration_write_their_names_into_its_lock() {
     place.good(&["migrate", "forget", "m"]);
     place.run(&["migrate", "forget", "m", "--yes"]).fails_with(1, "another command is changing the migration");
     assert_eq!(place.read("m/lock"), b"forget\n");
+}
+
+/// The value of a metric without labels of its own, as the last run wrote it.
+fn metric(place: &Sandbox, name: &str) -> Option<String> {
+    let text = fs::read_to_string(place.path("m/metrics.prom")).ok()?;
+    let line = text.lines().find(|line| line.starts_with(&format!("fulgurite_migration_{name}{{")))?;
+    line.rsplit_once(' ').map(|(_, value)| value.to_owned())
+}
+
+#[test]
+fn tapes_that_a_run_sets_aside_are_named_until_the_next_run() {
+    let place = Sandbox::empty();
+    for number in 0..50 {
+        place.write(format!("old/{number:02}"), noise(number + 1, 1_000));
+    }
+    fs::create_dir(place.path("new")).expect("made");
+    // 38 blocks fit on a tape, and each file takes one.
+    place.good(&["migrate", "tapes", "make", "tapes", "--from=old", "--capacity=20 MB", "--speedup=0"]);
+    place.good(&["migrate", "init", "m", "--from=tapes:tapes", "--to=new"]);
+    let settings = String::from_utf8(place.read("m/migration.toml")).expect("text");
+    place.write("m/migration.toml", settings + "[rules]\nretry_after = \"1 s\"\n");
+    let damaged = |tape: &str| {
+        let path = place.path(format!("tapes/{tape}/b"));
+        fs::rename(&path, place.path("away")).expect("moved");
+        path
+    };
+    let back = |path| fs::rename(place.path("away"), path).expect("moved back");
+    let status =
+        || (place.good(&["migrate", "status", "m"]).text(), place.good(&["migrate", "status", "m", "--json"]).json()["set_aside"].clone());
+    let path = damaged("T00001");
+    let ran = place.run(&["migrate", "run", "m"]);
+    ran.fails_with(1, "tape T00001 is set aside");
+    let (text, tapes) = status();
+    assert!(
+        text.contains("The last run set aside 1 tape; the next tries again:\n  T00001: 20 files in a row failed; the last: "),
+        "{text}"
+    );
+    assert_eq!((&tapes[0]["volume"], &tapes[0]["failed"], tapes.as_array().map(Vec::len)), (&"T00001".into(), &20.into(), Some(1)));
+    assert_eq!(metric(&place, "set_aside_volumes").as_deref(), Some("1"));
+    let report = place.run(&["migrate", "report", "m", "--out=out"]);
+    assert!(report.text().contains("  T00001: 20 files in a row failed"), "{report:?}");
+    let page = String::from_utf8(place.read("out/report.html")).expect("text");
+    assert!(page.contains("<h2>Tapes set aside</h2>") && page.contains("<td>T00001</td><td class=\"number\">20</td>"), "{page}");
+    assert_eq!(place.run(&["migrate", "report", "m", "--json"]).json()["set_aside"], tapes);
+    // The same while a run goes on.
+    let lock = File::create(place.path("m/lock")).expect("a lock");
+    lock.try_lock().expect("it is free");
+    assert!(status().0.contains("1 tape is set aside until the next run:\n  T00001: "), "{}", status().0);
+    drop(lock);
+    // The next run moves nothing, so the figures of the earlier one stay.
+    place.run(&["migrate", "run", "m"]).fails_with(1, "tape T00001 is set aside");
+    let report = place.run(&["migrate", "report", "m", "--json"]).json();
+    assert_eq!((&report["set_aside"][0]["volume"], &report["stages"][0]["files"]), (&"T00001".into(), &12.into()), "{report}");
+    // What an earlier version wrote has no such field.
+    let noted = place.read("m/progress.json");
+    let mut progress: serde_json::Value = serde_json::from_slice(&noted).expect("JSON");
+    progress.as_object_mut().expect("an object").remove("set_aside").expect("tapes");
+    place.write("m/progress.json", progress.to_string());
+    assert_eq!(
+        (status().1, place.run(&["migrate", "report", "m", "--json"]).json()["stages"][0]["files"].as_u64()),
+        (serde_json::json!([]), Some(12))
+    );
+    place.write("m/progress.json", noted);
+    back(path);
+    place.good(&["migrate", "run", "m"]);
+    assert_eq!((status().1, metric(&place, "set_aside_volumes").as_deref()), (serde_json::json!([]), Some("0")));
+    assert!(!place.good(&["migrate", "report", "m"]).text().contains("T00001"));
+}
+
+#[test]
+fn a_run_is_going_on_until_an_archive_has_written_its_platters() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    for number in 0..300 {
+        place.write(format!("old/{number}"), noise(number + 1, 20_000));
+    }
+    place.good(&["migrate", "init", "m", "--from=old", "--to=archive:a"]);
+    let mut run = place.command();
+    let mut run = run.args(["migrate", "run", "m"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while metric(&place, "running").is_none_or(|running| running == "1") {
+        thread::yield_now();
+    }
+    // Flushing removes what is staged.
+    let staged: u64 = place.segments().iter().filter_map(|path| fs::metadata(path).ok()).map(|of| of.len()).sum();
+    assert!(run.wait().expect("it ended").success());
+    assert!(staged < 1_000_000, "{staged} bytes are staged after the run's end");
 }
