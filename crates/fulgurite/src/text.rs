@@ -17,7 +17,12 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 pub(crate) fn rate(amount: u64, time: Duration) -> String {
-    format!("{}/s", bytes((amount as f64 / time.as_secs_f64().max(1e-6)) as u64))
+    per_second(amount as f64 / time.as_secs_f64().max(1e-6))
+}
+
+/// A rate in bytes per second.
+pub(crate) fn per_second(rate: f64) -> String {
+    format!("{}/s", bytes(rate as u64))
 }
 
 /// A count with thousands separators, and its noun. The plural ends in "s".

@@ -44,6 +44,12 @@ impl Axis {
         Self::of(title.into(), Quantity::Bytes)
     }
 
+    /// An axis of bytes, with ticks in KiB, MiB and so on, in steps of 1024.
+    #[must_use]
+    pub fn binary_bytes(title: &str) -> Self {
+        Self::of(title.into(), Quantity::BinaryBytes)
+    }
+
     /// An axis of named categories, for bars and grids.
     #[must_use]
     pub fn categories(title: &str, names: impl IntoIterator<Item = impl Into<String>>) -> Self {

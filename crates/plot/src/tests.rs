@@ -186,9 +186,9 @@ fn labels(quantity: Quantity, log: bool, range: (f64, f64), most: usize) -> Vec<
 
 #[test]
 fn ticks_have_round_values_and_conventional_labels() {
-    use Quantity::{Bytes, Number, Seconds, Share};
+    use Quantity::{BinaryBytes, Bytes, Number, Seconds, Share};
     type Case = (Quantity, bool, (f64, f64), &'static [&'static str]);
-    let cases: [Case; 18] = [
+    let cases: [Case; 21] = [
         (Number, false, (0.0, 210.0), &["0", "50", "100", "150", "200"]),
         (Number, false, (-0.31, 0.32), &["−0.3", "−0.2", "−0.1", "0", "0.1", "0.2", "0.3"]),
         (Number, false, (0.0, 60_000.0), &["0", "10,000", "20,000", "30,000", "40,000", "50,000", "60,000"]),
@@ -207,6 +207,9 @@ fn ticks_have_round_values_and_conventional_labels() {
         (Share, false, (0.0, 1.0), &["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
         (Share, true, (1e-4, 1.0), &["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]),
         (Bytes, true, (100.0, 1e13), &["1 kB", "1 MB", "1 GB", "1 TB"]),
+        (BinaryBytes, false, (0.0, 3.0 * 1_048_576.0), &["0", "0.5 MiB", "1.0 MiB", "1.5 MiB", "2.0 MiB", "2.5 MiB", "3.0 MiB"]),
+        (BinaryBytes, false, (0.0, 1_000.0), &["0", "200 B", "400 B", "600 B", "800 B", "1000 B"]),
+        (BinaryBytes, true, (100.0, 1e13), &["1 kB", "1 MB", "1 GB", "1 TB"]),
     ];
     for (quantity, log, range, wanted) in cases {
         let found = labels(quantity.clone(), log, range, 7);
@@ -216,8 +219,8 @@ fn ticks_have_round_values_and_conventional_labels() {
 
 #[test]
 fn every_range_has_ordered_ticks_inside_it() {
-    use Quantity::{Bytes, Number, Seconds, Share};
-    for quantity in [Number, Seconds, Share, Bytes] {
+    use Quantity::{BinaryBytes, Bytes, Number, Seconds, Share};
+    for quantity in [Number, Seconds, Share, Bytes, BinaryBytes] {
         for low_power in (-12..12).step_by(2) {
             for high_power in (low_power..=12).step_by(3) {
                 for (part, whole) in [(1.0, 1.7), (3.3, 9.9), (1.0, 1.01)] {

@@ -9,6 +9,7 @@ pub(super) enum Quantity {
     Seconds,
     Share,
     Bytes,
+    BinaryBytes,
     Categories(Vec<String>),
 }
 
@@ -131,6 +132,12 @@ impl Unit {
                 let (name, size) = units.into_iter().find(|unit| largest >= unit.1).unwrap_or((" B", 1.0));
                 plain(name, size)
             }
+            Quantity::BinaryBytes => {
+                let units = [(" PiB", 50), (" TiB", 40), (" GiB", 30), (" MiB", 20), (" KiB", 10)]
+                    .map(|(name, power)| (name, libm::exp2(f64::from(power))));
+                let (name, size) = units.into_iter().find(|unit| largest >= unit.1).unwrap_or((" B", 1.0));
+                plain(name, size)
+            }
             Quantity::Seconds => match largest {
                 largest if largest >= 4.0 * 86_400.0 => plain(" d", 86_400.0),
                 largest if largest >= 7_200.0 => Self { clock: Some(HOURS), halves: true, ..plain(" h", 3_600.0) },
@@ -190,7 +197,8 @@ fn log_numbers(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
         let value = times_ten(f64::from(mantissa), power);
         match quantity {
             Quantity::Share => format!("{} %", plain(value * 100.0, decimals_of(power + 2))),
-            Quantity::Bytes => bytes(mantissa, power),
+            // Powers of ten have no round names in binary units.
+            Quantity::Bytes | Quantity::BinaryBytes => bytes(mantissa, power),
             _ if without_powers => plain(value, decimals_of(power)),
             _ if power == 0 => mantissa.to_string(),
             _ if mantissa == 1 => format!("10{}", superscript(power)),
@@ -217,7 +225,8 @@ fn log_numbers(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
         offers.push(Ticks { major: set(&[1, 2, 5], &|_| true), minor: units.clone() });
     }
     offers.push(Ticks { major: set(&[1], &|_| true), minor: units });
-    let strides: &[i32] = if *quantity == Quantity::Bytes { &[3, 6, 9] } else { &[2, 3, 5, 10, 20, 50, 100] };
+    let strides: &[i32] =
+        if matches!(quantity, Quantity::Bytes | Quantity::BinaryBytes) { &[3, 6, 9] } else { &[2, 3, 5, 10, 20, 50, 100] };
     for &stride in strides {
         offers.push(Ticks { major: set(&[1], &|power| power.rem_euclid(stride) == 0), minor: decades.clone() });
     }

@@ -3,12 +3,14 @@
 use fulgurite_migration::figures::StageFigures;
 use fulgurite_migration::layout::Stage;
 use fulgurite_migration::plan::Outcome as Planned;
-use fulgurite_migration::quantities::size;
 use fulgurite_table::{Column, Table};
 use serde_json::json;
 
 use super::progress::RunProgress;
+use crate::text;
 
+/// Bytes in a MiB.
+pub(super) const MIB: f64 = 1_048_576.0;
 /// Bytes of a plan and of a run that differ by this share are different amounts.
 const SAME_AMOUNT: f64 = 0.01;
 
@@ -35,7 +37,7 @@ type FigureOf = (&'static str, &'static str, fn(&StageFigures) -> f64);
 
 const FIGURES: [FigureOf; 5] = [
     ("streams", "1", |of| of.streams as f64),
-    ("rate", "MB/s", |of| of.rate() / 1e6),
+    ("rate", "MiB/s", |of| of.rate() / MIB),
     ("gap", "s", StageFigures::gap_s),
     ("duty", "1", StageFigures::duty),
     ("busy", "1", StageFigures::busy_share),
@@ -70,7 +72,7 @@ impl Compared {
             return Some("No run has moved anything yet, so only the prediction is known.".to_owned());
         };
         let is_same = (moved as f64 - planned as f64).abs() <= SAME_AMOUNT * planned as f64;
-        let (planned, moved) = (size(planned as f64), size(moved as f64));
+        let (planned, moved) = (text::bytes(planned), text::bytes(moved));
         (!is_same)
             .then(|| format!("The scenario has {planned}, and the run moved {moved}: times can't be compared; rates, gaps and shares can."))
     }

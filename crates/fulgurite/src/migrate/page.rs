@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use fulgurite_migration::figures::StageFigures;
-use fulgurite_migration::quantities::{grouped, percent, rate, short_time, size, time};
+use fulgurite_migration::quantities::{grouped, percent, short_time, time};
 use fulgurite_migration::run::database::State;
 use fulgurite_migration::starvation;
 
@@ -64,7 +64,7 @@ pub(super) fn page(known: &Known) -> Result<String> {
 fn totals(out: &mut String, known: &Known) {
     let row = |state: State| {
         let (files, bytes) = known.totals.of(state);
-        vec![Cell::Text(state.name().to_owned()), Cell::Number(grouped(files)), Cell::Number(size(bytes as f64))]
+        vec![Cell::Text(state.name().to_owned()), Cell::Number(grouped(files)), Cell::Number(text::bytes(bytes))]
     };
     heading(out, "Files");
     table(out, &["state", "#files", "#bytes"], State::ALL.map(row));
@@ -118,8 +118,8 @@ fn last_run(out: &mut String, known: &Known) {
         let waits: Vec<String> = waits.map(|(wait, share)| format!("{} {}", wait.name(), percent(share))).collect();
         let figures = [
             grouped(of.files),
-            size(of.bytes as f64),
-            rate(of.rate()),
+            text::bytes(of.bytes),
+            text::per_second(of.rate()),
             short_time(of.gap_s()),
             format!("{:.2}", of.duty()),
             percent(of.busy_share()),
@@ -186,11 +186,11 @@ fn failed(out: &mut String, known: &Known) {
     if count == 0 {
         return paragraph(out, "No file failed.");
     }
-    paragraph(out, &format!("{}, {}.", text::count(count, "file"), size(bytes as f64)));
+    paragraph(out, &format!("{}, {}.", text::count(count, "file"), text::bytes(bytes)));
     let listed = &known.failed[..known.failed.len().min(FAILED_MAX)];
     let row = |row: &fulgurite_migration::run::database::FileRow| {
         let reason = row.reason.as_deref().unwrap_or("unknown").to_owned();
-        vec![Cell::Text(row.name.clone()), Cell::Number(size(row.bytes as f64)), Cell::Number(row.attempts.to_string()), Cell::Text(reason)]
+        vec![Cell::Text(row.name.clone()), Cell::Number(text::bytes(row.bytes)), Cell::Number(row.attempts.to_string()), Cell::Text(reason)]
     };
     table(out, &["name", "#bytes", "#attempts", "reason"], listed.iter().map(row));
     if count > listed.len() as u64 {

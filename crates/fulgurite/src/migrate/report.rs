@@ -10,14 +10,14 @@ use fulgurite_migration::figures::StageFigures;
 use fulgurite_migration::layout::Stage;
 use fulgurite_migration::pipeline::Wait;
 use fulgurite_migration::plan::{self, Scenario};
-use fulgurite_migration::quantities::{grouped, percent, rate, short_time, size, time};
+use fulgurite_migration::quantities::{grouped, percent, short_time, time};
 use fulgurite_migration::run::database::{FileRow, State, Totals};
 use fulgurite_migration::timeline::{self, Recorded};
 use fulgurite_migration::{journal, starvation};
 use fulgurite_table::{Column, Table, Value};
 use serde_json::json;
 
-use super::compared::Compared;
+use super::compared::{Compared, MIB};
 use super::folder::{Migration, now_s};
 use super::lock::Holder;
 use super::page::{self, MARK, SPOOLS_MAX};
@@ -238,8 +238,8 @@ fn line(of: &StageFigures) -> String {
         of.stage.name(),
         if of.streams == 1 { "" } else { "s" },
         grouped(of.files),
-        size(of.bytes as f64),
-        rate(of.rate()),
+        text::bytes(of.bytes),
+        text::per_second(of.rate()),
         short_time(of.gap_s()),
         of.duty(),
         of.streams,
@@ -313,7 +313,7 @@ fn streams(progress: &RunProgress) -> Table {
         Column::i64("stream", "1", "number of the stream in its stage"),
         Column::i64("files", "1", "files that passed"),
         Column::i64("bytes", "B", "their bytes"),
-        Column::f64("rate", "MB/s", "rate while bytes moved"),
+        Column::f64("rate", "MiB/s", "rate while bytes moved"),
         Column::f64("gap", "s", "mean gap between files of a lot"),
         Column::f64("duty", "1", "share of the time in which bytes moved"),
         Column::f64("busy", "1", "share of the time in which it handled lots"),
@@ -331,7 +331,7 @@ fn streams(progress: &RunProgress) -> Table {
             of.place.number.into(),
             Value::I64(of.files.cast_signed()),
             Value::I64(of.bytes.cast_signed()),
-            (figures.rate() / 1e6).into(),
+            (figures.rate() / MIB).into(),
             figures.gap_s().into(),
             figures.duty().into(),
             figures.busy_share().into(),

@@ -357,6 +357,11 @@ fn a_report_has_a_page_with_plots_and_tables_that_add_up() {
     assert_eq!(report.json()["certificate"], certificate);
     assert!(written.contains(certificate["list"]["sha256"].as_str().expect("a digest")));
     assert!(written.contains("80 files, ") && written.contains("; the run ended."), "{written}");
+    // All sizes and rates are in one family of units, in the plots, too.
+    let text = place.run(&["migrate", "report", "m"]).text();
+    for (of, at_least) in [(&written, 8), (&text, 3)] {
+        assert!(of.matches("iB").count() >= at_least && !["kB", "MB", "GB"].iter().any(|unit| of.contains(unit)), "{of}");
+    }
     // The tables add up to what was migrated.
     let bytes: u64 = files.values().map(|content| content.len() as u64).sum();
     let rates = rows(&place, "out/rates.csv");
@@ -443,7 +448,7 @@ fn a_plan_and_a_run_are_set_side_by_side() {
     for stage in report["stages"].as_array().expect("stages") {
         let name = stage["stage"].as_str();
         let rate = stage["bytes_per_second"].as_f64().expect("a rate");
-        assert!((of(name, "rate", "measured") * 1e6 / rate - 1.0).abs() < 1e-9, "{name:?}");
+        assert!((of(name, "rate", "measured") * 1_048_576.0 / rate - 1.0).abs() < 1e-9, "{name:?}");
         for figure in ["gap", "duty", "busy"] {
             let key = if figure == "gap" { "gap_s" } else { figure };
             assert_eq!(of(name, figure, "measured"), stage[key].as_f64().expect("a figure"), "{name:?}");
@@ -459,8 +464,8 @@ fn a_plan_and_a_run_are_set_side_by_side() {
     let other = String::from_utf8(place.read("same.toml")).expect("text").replace(&format!("total = \"{bytes} B\""), "total = \"9 MB\"");
     place.write("other.toml", other);
     let text = place.good(&["migrate", "report", "m", "--plan=other.toml"]).text();
-    assert!(text.contains("The scenario has 9 MB, and the run moved 3 MB: times can't be compared"), "{text}");
-    assert!(text.contains("predicted") && text.contains("measured"), "{text}");
+    assert!(text.contains("The scenario has 8.6 MiB, and the run moved 2.9 MiB: times can't be compared"), "{text}");
+    assert!(text.contains("predicted") && text.contains("measured") && text.contains("MiB/s"), "{text}");
     place.write("wrong.toml", b"[files]\nsize = 3\n");
     place.run(&["migrate", "report", "m", "--plan=wrong.toml"]).fails_with(2, "wrong.toml");
 }

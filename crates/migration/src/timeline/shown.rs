@@ -71,7 +71,7 @@ impl Timeline {
     /// The rate of each stage over time; `None` if nothing moved.
     #[must_use]
     pub fn rate_figure(&self) -> Option<Figure> {
-        let mut panel = Panel::new(Axis::seconds("Time since the run began"), Axis::bytes("Bytes per second").from(0.0));
+        let mut panel = Panel::new(Axis::seconds("Time since the run began"), Axis::binary_bytes("Bytes per second").from(0.0));
         for stage in Stage::ALL {
             let with_time = self.rows().filter(|(from, to, _)| from < to);
             let points = with_time.map(|(from, to, of)| (middle(from, to), of.bytes[stage as usize] as f64 / to.since(from).seconds()));
@@ -88,7 +88,7 @@ impl Timeline {
             let rows = || self.rows().filter(|(from, to, _)| from < to);
             let mean = rows().map(|(from, to, of)| (middle(from, to), mean(of, spool, to.since(from)).unwrap_or(0.0)));
             let max = rows().map(|(from, to, of)| (middle(from, to), of.max_bytes[spool] as f64));
-            let panel = Panel::new(Axis::seconds("Time since the run began"), Axis::bytes("Occupied").from(0.0));
+            let panel = Panel::new(Axis::seconds("Time since the run began"), Axis::binary_bytes("Occupied").from(0.0));
             let panel = panel.line("mean", mean).steps("most at once", max).level(*capacity as f64, "capacity");
             Figure::new(&format!("Spool volume {}", spool + 1)).width(504.0).panel(panel)
         };
