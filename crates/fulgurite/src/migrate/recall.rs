@@ -1,12 +1,13 @@
 //! `migrate recall`: files that users wait for go before the others.
 
+use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fulgurite_migration::run::database::Recalled;
+use fulgurite_migration::run::database::{Database, DatabaseError, Recalled};
 use serde_json::json;
 
 use super::folder::Migration;
@@ -27,6 +28,9 @@ pub(crate) struct Recall {
     /// A file with a name on each line
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
+    /// Names in the list end with a NUL byte, as `find -print0` writes them, and not with the line
+    #[arg(long, short = '0', requires = "list")]
+    null: bool,
 }
 
 pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
@@ -39,43 +43,35 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
         bail!("no inventory was taken yet: `fulgurite migrate inventory` takes it");
     }
     let list = asked.list.as_ref().map(|path| File::open(path).map(BufReader::new).with_context(|| text::path(path))).transpose()?;
-    let (mut all, mut unknown) = (Recalled::default(), 0_u64);
-    let mut recall = |names: &mut Vec<String>| -> Result<()> {
-        for (name, recalled) in names.iter().zip(migration.database.recall(names)?) {
-            if let Some(more) = recalled {
-                all.files += more.files;
-                all.migrated += more.migrated;
-                all.failed += more.failed;
-            } else {
-                unknown += 1;
-                let value = json!({ "kind": "unknown", "name": name });
-                diagnostics::write(&format!("{}: not in the inventory (a folder's name ends with a slash)", text::harmless(name)), &value);
-            }
-        }
-        names.clear();
-        Ok(())
-    };
-    recall(&mut asked.names.clone())?;
+    let mut recalling = Recalling { database: &mut migration.database, all: Recalled::default(), unknown: HashSet::new() };
+    // The names on the command line are the first.
+    recalling.recall(&asked.names, Database::recall)?;
     if let (Some(path), Some(list)) = (&asked.list, list) {
         let mut names = Vec::new();
-        for line in list.lines() {
-            let name = line.with_context(|| text::path(path))?;
-            if !name.is_empty() {
-                names.push(name);
-            }
+        for name in listed(list, asked.null) {
+            names.push(name.with_context(|| text::path(path))?);
             if names.len() == BATCH {
-                recall(&mut names)?;
+                recalling.recall(&names, Database::recall_more)?;
+                names.clear();
             }
         }
-        recall(&mut names)?;
+        recalling.recall(&names, Database::recall_more)?;
     }
-    session.answer(|| json!({ "waiting": all.files, "migrated": all.migrated, "failed": all.failed, "unknown": unknown }));
+    let Recalling { all, unknown, .. } = recalling;
+    let unknown = unknown.len() as u64;
+    session.answer(
+        || json!({ "waiting": all.files, "written": all.written, "migrated": all.migrated, "failed": all.failed, "unknown": unknown }),
+    );
     session.say(&match all.files {
         0 => "No waiting file has these names.".to_owned(),
         files => format!("{} be migrated first.", text::phrase(files, "file will", "files will")),
     });
+    if all.written > 0 {
+        let written = text::phrase(all.written, "file has", "files have");
+        session.say(&format!("{written} been written to the destination, but not read back yet."));
+    }
     if all.migrated > 0 {
-        session.say(&format!("{} been written to the destination already.", text::phrase(all.migrated, "file has", "files have")));
+        session.say(&format!("{} been migrated already.", text::phrase(all.migrated, "file has", "files have")));
     }
     if all.failed > 0 {
         let failed = text::phrase(all.failed, "file has", "files have");
@@ -84,4 +80,44 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
         ));
     }
     Ok(Outcome::troubled_if(unknown + all.failed > 0))
+}
+
+/// What was recalled so far.
+struct Recalling<'a> {
+    database: &'a mut Database,
+    all: Recalled,
+    /// Names that the inventory doesn't have.
+    unknown: HashSet<String>,
+}
+
+/// Recalls names in one transaction.
+type RecallNames = fn(&mut Database, &[String]) -> Result<Vec<Option<Recalled>>, DatabaseError>;
+
+impl Recalling<'_> {
+    fn recall(&mut self, names: &[String], recall: RecallNames) -> Result<()> {
+        for (name, recalled) in names.iter().zip(recall(self.database, names)?) {
+            if let Some(more) = recalled {
+                self.all.files += more.files;
+                self.all.written += more.written;
+                self.all.migrated += more.migrated;
+                self.all.failed += more.failed;
+            } else if self.unknown.insert(name.clone()) {
+                let value = json!({ "kind": "unknown", "name": name });
+                diagnostics::write(&format!("{}: not in the inventory (a folder's name ends with a slash)", text::one_line(name)), &value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of a list, without empty ones. Each ends with a NUL byte, or else with its line.
+fn listed(list: impl BufRead + 'static, ends_with_nul: bool) -> Box<dyn Iterator<Item = io::Result<String>>> {
+    let is_name = |name: &io::Result<String>| name.as_ref().map_or(true, |name| !name.is_empty());
+    if !ends_with_nul {
+        return Box::new(list.lines().filter(is_name));
+    }
+    let name = |bytes: io::Result<Vec<u8>>| {
+        String::from_utf8(bytes?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("a name isn't UTF-8: {error}")))
+    };
+    Box::new(list.split(0).map(name).filter(is_name))
 }

@@ -34,7 +34,7 @@ fn tapes_are_made_listed_and_migrated() {
     place.good(&["migrate", "inventory", "move"]);
     fs::write(place.path("list"), "T00003/0/27\n\nT00001/0/00\n").expect("written");
     let recalled = place.run(&["migrate", "recall", "move", "T00003/", "--list=list", "--json"]);
-    assert_eq!((&recalled.json()["waiting"], &recalled.json()["unknown"]), (&10.into(), &0.into()), "{recalled:?}");
+    assert_eq!((&recalled.json()["waiting"], &recalled.json()["unknown"]), (&9.into(), &0.into()), "{recalled:?}");
     assert_eq!(place.good(&["migrate", "status", "move", "--json"]).json()["recalled"], 9);
     let ran = place.good(&["migrate", "run", "move", "--json"]).json();
     assert_eq!(place.good(&["migrate", "status", "move", "--json"]).json()["recalled"], 0);
@@ -101,4 +101,28 @@ fn tapes_that_can_not_be_used_are_named() {
     assert!(ran.status == 1 && String::from_utf8_lossy(&ran.out).contains("index.xml of the volume T00002"), "{ran:?}");
     fs::write(place.path("tapes/T00002/index.xml"), index).expect("mended");
     place.good(&["migrate", "run", "m"]);
+}
+
+#[test]
+fn lists_of_recalled_names_may_end_them_with_nul_bytes() {
+    let place = Sandbox::empty();
+    for name in ["a\nb", "c", "d"] {
+        place.write(format!("old/{name}"), name);
+    }
+    fs::create_dir(place.path("new")).expect("made");
+    place.good(&["migrate", "init", "m", "--from=old", "--to=new"]);
+    place.good(&["migrate", "inventory", "m"]);
+    place.write("lines", "a\nb\nc\nb\nc\n");
+    let recalled = place.run(&["migrate", "recall", "m", "--list=lines", "--json"]);
+    assert_eq!((recalled.status, &recalled.json()["waiting"], &recalled.json()["unknown"]), (1, &1.into(), &2.into()), "{recalled:?}");
+    assert_eq!(recalled.err.matches("\"unknown\"").count(), 2, "{}", recalled.err);
+    assert!(place.shell("cd old && find . -type f -print0 | sed 's,\\./,,g' > ../nuls").status == 0);
+    let recalled = place.good(&["migrate", "recall", "m", "c", "--list=nuls", "-0", "--json"]).json();
+    assert_eq!((&recalled["waiting"], &recalled["unknown"]), (&3.into(), &0.into()), "{recalled}");
+    assert_eq!(place.good(&["migrate", "status", "m", "--json"]).json()["recalled"], 3);
+    place.write("nuls", b"c\0\0d");
+    assert_eq!(place.good(&["migrate", "recall", "m", "--list=nuls", "--null", "--json"]).json()["waiting"], 2);
+    place.write("nuls", b"c\0\xff\0");
+    place.run(&["migrate", "recall", "m", "--list=nuls", "--null"]).fails_with(1, "isn't UTF-8");
+    place.run(&["migrate", "recall", "m", "c", "--null"]).fails_with(2, "--list");
 }

@@ -32,6 +32,8 @@ impl InventoryRow {
 pub struct Recalled {
     /// Files that go before others now.
     pub files: u64,
+    /// Files that were written, but not read back yet.
+    pub written: u64,
     /// Files that were at the destination already.
     pub migrated: u64,
     /// Files that had failed for good.
@@ -196,11 +198,23 @@ impl Database {
     }
 
     /// Lets files go before others: the file of each name, or all below a name that ends with a
-    /// slash. The result for a name is `None` if the inventory has no such file.
+    /// slash. The result for a name is `None` if the inventory has no such file. A file that
+    /// several names select counts for the first of them.
     ///
     /// # Errors
     /// [`DatabaseError`]. Then nothing has changed.
     pub fn recall(&mut self, names: &[String]) -> Result<Vec<Option<Recalled>>, DatabaseError> {
+        self.connection.execute_batch("DROP TABLE IF EXISTS temp.counted; CREATE TEMP TABLE counted (id INTEGER PRIMARY KEY)")?;
+        self.recall_more(names)
+    }
+
+    /// As [`recall`](Self::recall), for more names of the same user: files that counted for earlier
+    /// names don't count again.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]. Then nothing has changed.
+    pub fn recall_more(&mut self, names: &[String]) -> Result<Vec<Option<Recalled>>, DatabaseError> {
+        self.connection.execute_batch("CREATE TEMP TABLE IF NOT EXISTS counted (id INTEGER PRIMARY KEY)")?;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let recalled = names.iter().map(|name| recall(&transaction, name)).collect::<Result<_, _>>()?;
         transaction.commit()?;
@@ -224,17 +238,25 @@ fn recall(transaction: &Transaction<'_>, name: &str) -> Result<Option<Recalled>,
     let below = name.strip_suffix('/').map(|folder| format!("{folder}0"));
     let which = if below.is_some() { "name > ?1 AND name < ?2" } else { "name = ?1 AND ?2 IS NULL" };
     let (mut recalled, mut is_known) = (Recalled::default(), false);
-    let mut statement = transaction.prepare_cached(&format!("SELECT state, count(*) FROM file WHERE {which} GROUP BY state"))?;
+    let is_new = "NOT EXISTS (SELECT 1 FROM temp.counted WHERE counted.id = file.id)";
+    let sql = format!("SELECT state, {is_new} AS is_new, count(*) FROM file WHERE {which} GROUP BY state, is_new");
+    let mut statement = transaction.prepare_cached(&sql)?;
     let mut rows = statement.query(params![name, below])?;
     while let Some(row) = rows.next()? {
-        let (state, files): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (state, is_new, files): (i64, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         is_known = true;
+        if !is_new {
+            continue;
+        }
         *match State::ALL[slot(state)?] {
             State::Waiting => &mut recalled.files,
             State::Failed => &mut recalled.failed,
-            State::Written | State::Migrated | State::Released => &mut recalled.migrated,
+            State::Written => &mut recalled.written,
+            State::Migrated | State::Released => &mut recalled.migrated,
         } += files.cast_unsigned();
     }
+    let sql = format!("INSERT OR IGNORE INTO temp.counted SELECT id FROM file WHERE {which}");
+    transaction.prepare_cached(&sql)?.execute(params![name, below])?;
     let sql = format!("UPDATE file SET recalled = 1 WHERE state = 0 AND recalled = 0 AND {which}");
     transaction.prepare_cached(&sql)?.execute(params![name, below])?;
     Ok(is_known.then_some(recalled))

@@ -75,7 +75,7 @@ fn a_database_of_the_first_version_is_brought_up_to_date() {
     drop(old);
     for _ in 0..2 {
         let mut database = Database::open(&path).expect("a database");
-        assert_eq!(recall(&mut database, "a/1"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+        assert_eq!(recall(&mut database, "a/1"), Some(Recalled { files: 1, ..Recalled::default() }));
         assert_eq!(database.recalled_files().expect("a number"), 1);
         let rows = database.recalled(NO_VOLUME, 10).expect("rows");
         assert_eq!((rows.len(), rows[0].volume, rows[0].is_recalled), (1, NO_VOLUME, true));
@@ -114,20 +114,40 @@ fn files_of_a_volume_come_by_block_and_recalls_name_files_or_folders() {
     database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added");
     assert_eq!(of(&database, 2), ["T1/a/x", "T1/b/y"]);
     assert_eq!(recall(&mut database, "T1/a"), None);
-    assert_eq!(recall(&mut database, "T1/"), Some(Recalled { files: 2, migrated: 0, failed: 0 }));
+    assert_eq!(recall(&mut database, "T1/"), Some(Recalled { files: 2, ..Recalled::default() }));
     database.record(&[(1, Change::Failed { reason: "x".into() })]).expect("recorded");
-    assert_eq!(recall(&mut database, "T2/"), Some(Recalled { files: 1, migrated: 0, failed: 1 }));
-    assert_eq!(recall(&mut database, "b/none"), Some(Recalled { files: 1, migrated: 0, failed: 0 }));
+    assert_eq!(recall(&mut database, "T2/"), Some(Recalled { files: 1, failed: 1, ..Recalled::default() }));
+    assert_eq!(recall(&mut database, "b/none"), Some(Recalled { files: 1, ..Recalled::default() }));
     assert_eq!((database.next_recalled_volume(None).ok(), database.next_recalled_volume(Some(0)).ok()), (Some(Some(0)), Some(Some(1))));
     assert_eq!(names(database.recalled(2, 9).expect("rows")), ["T1/a/x", "T1/b/y"]);
     // What the source states of a migrated file has changed.
     database
         .record(&[(2, Change::Written { sha256: sha256(1), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
         .expect("recorded");
-    assert_eq!(recall(&mut database, "T1/a/x"), Some(Recalled { files: 0, migrated: 1, failed: 0 }));
+    assert_eq!(recall(&mut database, "T1/a/x"), Some(Recalled { migrated: 1, ..Recalled::default() }));
     assert_eq!(database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added"), Added::default());
     let changed = InventoryRow { digest: Some(sha256(2)), ..at("T1/a/x", "T1", 1) };
     assert_eq!(database.add(&[changed], &family).expect("added").changed, 1);
+}
+
+#[test]
+fn a_file_that_several_names_select_is_recalled_and_counted_once() {
+    let (_folder, mut database) = opened();
+    database.add(&[row("a/1", 1), row("a/2", 1), row("b/1", 1), row("c", 1)], &by_letter).expect("added");
+    let written = Change::Written { sha256: sha256(1), stored: Stored::Written };
+    database.record(&[(3, written.clone()), (4, written), (4, Change::Migrated { at: 1 })]).expect("recorded");
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let counts = |recalled: Vec<Option<Recalled>>| -> Vec<Option<(u64, u64, u64)>> {
+        recalled.into_iter().map(|of| of.map(|of| (of.files, of.written, of.migrated))).collect()
+    };
+    let recalled = database.recall(&names(&["a/1", "a/", "a/1", "a/3", "b/"])).expect("recalled");
+    assert_eq!(counts(recalled), [Some((1, 0, 0)), Some((1, 0, 0)), Some((0, 0, 0)), None, Some((0, 1, 0))]);
+    let more = database.recall_more(&names(&["a/2", "b/1", "c"])).expect("recalled");
+    assert_eq!(counts(more), [Some((0, 0, 0)), Some((0, 0, 0)), Some((0, 0, 1))]);
+    assert_eq!(database.recalled_files().expect("a number"), 2);
+    // Another user asks.
+    let again = database.recall(&names(&["a/", "b/1"])).expect("recalled");
+    assert_eq!(counts(again), [Some((2, 0, 0)), Some((0, 1, 0))]);
 }
 
 #[test]
