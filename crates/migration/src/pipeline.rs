@@ -94,7 +94,7 @@ impl Wait {
     #[must_use]
     pub fn phrase(self) -> &'static str {
         match self {
-            Self::Order => "for orders",
+            Self::Order => "for the run to begin, resume or end",
             Self::Inventory => "for the inventory",
             Self::Files => "for files",
             Self::Limit => "for the limit of the hour",
