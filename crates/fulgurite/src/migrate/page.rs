@@ -71,6 +71,10 @@ fn totals(out: &mut String, known: &Known) {
 }
 
 fn certificate(out: &mut String, known: &Known) {
+    if let Some(trouble) = &known.certificate_trouble {
+        heading(out, "Certificate");
+        paragraph(out, trouble);
+    }
     let Some(certificate) = &known.certificate else { return };
     heading(out, "Certificate");
     let of = |path: &str| certificate.pointer(path).and_then(|value| value.as_str()).unwrap_or("unknown").to_owned();

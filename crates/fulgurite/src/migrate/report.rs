@@ -1,7 +1,7 @@
 //! `migrate report`: what failed, what the last run did, and what a plan predicted of it.
 
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -14,6 +14,7 @@ use fulgurite_migration::quantities::{grouped, percent, short_time, time};
 use fulgurite_migration::run::database::{FileRow, State, Totals};
 use fulgurite_migration::timeline::{self, Recorded};
 use fulgurite_migration::{journal, starvation};
+use fulgurite_settings::Override;
 use fulgurite_table::{Column, Table, Value};
 use serde_json::json;
 
@@ -48,6 +49,9 @@ pub(crate) struct Report {
     /// Simulate a scenario file, and compare its figures with those of the last run
     #[arg(long, value_name = "SCENARIO")]
     plan: Option<PathBuf>,
+    /// Change a setting of the scenario, such as stations.inputs=3; the option may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", requires = "plan")]
+    set: Vec<String>,
 }
 
 /// What a report shows.
@@ -62,6 +66,8 @@ pub(super) struct Known {
     pub(super) totals: Totals,
     pub(super) failed: Vec<FileRow>,
     pub(super) certificate: Option<serde_json::Value>,
+    /// Why the certificate can't be read, in a sentence.
+    pub(super) certificate_trouble: Option<String>,
     pub(super) progress: Option<RunProgress>,
     /// What the streams of each stage did in the last run.
     pub(super) stages: Vec<StageFigures>,
@@ -79,7 +85,8 @@ pub(super) struct Known {
 pub(super) fn report(session: &Session, asked: &Report) -> Result<Outcome> {
     let migration = Migration::look(&asked.folder)?;
     // The scenario may be wrong, and simulating it takes time: both before anything is written.
-    let planned = asked.plan.as_ref().map(|path| Scenario::read(path, &[])).transpose()?.map(|scenario| plan::simulate(&scenario));
+    let overrides: Vec<Override> = asked.set.iter().map(|text| Override::parse("--set", text)).collect::<Result<_, _>>()?;
+    let planned = asked.plan.as_ref().map(|path| Scenario::read(path, &overrides)).transpose()?.map(|scenario| plan::simulate(&scenario));
     let progress = RunProgress::read(&migration);
     let known = Known {
         recorded: if asked.out.is_some() { record(&migration) } else { Err("the journal was not read".to_owned()) },
@@ -114,7 +121,12 @@ impl Known {
             let bounds = bounds.map_or_else(String::new, |(low, high)| format!(" (95 %: {} to {})", then(low), then(high)));
             format!("Projected end: {} UTC{bounds}.", then(left_s))
         });
-        let certificate = fs::read(migration.path("certificate.json")).ok();
+        let (certificate, certificate_trouble) = match certificate(migration) {
+            Ok(certificate) => (certificate, None),
+            Err(error) => {
+                (None, Some(format!("certificate.json can't be read: {error}. The next run that leaves nothing waiting writes it again.")))
+            }
+        };
         Ok(Self {
             at,
             source: migration.settings.source.place.clone(),
@@ -123,7 +135,8 @@ impl Known {
             end,
             totals: migration.database.totals()?,
             failed: migration.database.in_state(State::Failed, 0, FAILED_MAX)?,
-            certificate: certificate.and_then(|text| serde_json::from_slice(&text).ok()),
+            certificate,
+            certificate_trouble,
             is_unreadable: progress.is_none() && migration.path("progress.json").exists(),
             stages: progress.as_ref().map_or_else(Vec::new, |progress| Stage::ALL.map(|stage| progress.stage(stage)).to_vec()),
             progress,
@@ -187,6 +200,7 @@ impl Known {
             "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress, "running": self.is_running(), "command": self.holder.map(Holder::name),
             "set_aside": self.progress.as_ref().map_or(&[][..], |progress| &progress.set_aside),
             "stages": stages, "limit": starvation::sentence(&self.stages), "certificate": self.certificate,
+            "certificate_error": self.certificate_trouble,
             "plan": self.compared.as_ref().map(Compared::json),
         })
     }
@@ -204,6 +218,9 @@ fn say(session: &Session, known: &Known) {
         }
     } else if known.is_unreadable {
         session.warn(&format!("{}: {}", known.which_run(), known.no_figures()));
+    }
+    if let Some(trouble) = &known.certificate_trouble {
+        session.warn(trouble);
     }
     known.set_aside_lines().iter().for_each(|line| session.warn(line));
     if let Some(compared) = &known.compared {
@@ -248,11 +265,20 @@ fn line(of: &StageFigures) -> String {
     )
 }
 
+/// The certificate; `None` if no run has written one.
+fn certificate(migration: &Migration) -> io::Result<Option<serde_json::Value>> {
+    match fs::read(migration.path("certificate.json")) {
+        Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// What moved when, from the journal of the last run.
 fn record(migration: &Migration) -> Result<Recorded, String> {
     let file = match File::open(migration.path("journal")) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("no run has written a journal".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err("no run has written a journal".to_owned()),
         Err(error) => return Err(format!("the journal can't be read: {error}")),
     };
     timeline::read(BufReader::new(file)).map_err(|error| with_causes(&error))
@@ -273,7 +299,7 @@ fn write(folder: &Path, known: &Known) -> Result<()> {
         let path = folder.join(name);
         ensure!(is_report || !path.exists(), "{} already exists, and isn't from a report: name another folder", text::path(&path));
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(|| text::path(&path)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(|| text::path(&path)),
             _ => {}
         }
     }

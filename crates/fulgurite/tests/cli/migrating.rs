@@ -350,6 +350,8 @@ fn a_report_has_a_page_with_plots_and_tables_that_add_up() {
     assert_eq!(report.status, 1, "{report:?}");
     let (written, plots) = page(&place, "out/report.html");
     let spools = rows(&place, "out/spools.csv");
+    let described = String::from_utf8(place.read("out/streams.columns.csv")).expect("text");
+    assert!(described.contains("share of the time in which it waited for the run to begin, resume or end"), "{described}");
     let volumes: std::collections::BTreeSet<&String> = spools.iter().map(|row| &row["spool"]).collect();
     assert!(plots == 1 + volumes.len() && plots >= 2, "{plots}");
     assert!(written.contains("0/&lt;b&gt;&amp;.bin") && written.contains("another file of this name"), "{written}");
@@ -466,6 +468,10 @@ fn a_plan_and_a_run_are_set_side_by_side() {
     let text = place.good(&["migrate", "report", "m", "--plan=other.toml"]).text();
     assert!(text.contains("The scenario has 8.6 MiB, and the run moved 2.9 MiB: times can't be compared"), "{text}");
     assert!(text.contains("predicted") && text.contains("measured") && text.contains("MiB/s"), "{text}");
+    let changed = place.good(&["migrate", "report", "m", "--plan=same.toml", "--set=files.total=9 MB"]).text();
+    assert!(changed.contains("The scenario has 8.6 MiB, and the run moved 2.9 MiB: times can't be compared"), "{changed}");
+    place.run(&["migrate", "report", "m", "--set=files.total=9 MB"]).fails_with(2, "--plan");
+    place.run(&["migrate", "report", "m", "--plan=same.toml", "--set=files.totals=9 MB"]).fails_with(2, "totals");
     place.write("wrong.toml", b"[files]\nsize = 3\n");
     place.run(&["migrate", "report", "m", "--plan=wrong.toml"]).fails_with(2, "wrong.toml");
 }
@@ -499,6 +505,16 @@ fn a_report_of_a_run_that_goes_on_has_its_projected_end() {
     place.good(&["migrate", "run", "m"]);
     let progress: serde_json::Value = serde_json::from_slice(&place.read("m/progress.json")).expect("JSON");
     assert_eq!((&progress["ended_at"], &progress["left_s"]), (&1_800_007_200.into(), &3_600.0.into()));
+    let certificate = place.read("m/certificate.json");
+    for damaged in [&certificate[..certificate.len() / 2], b"\xff"] {
+        place.write("m/certificate.json", damaged);
+        let says = "certificate.json can't be read: ";
+        let text = report();
+        assert!(text.contains(says) && place.path("out/report.html").exists(), "{text}");
+        assert!(String::from_utf8(place.read("out/report.html")).expect("text").contains(says));
+    }
+    fs::remove_file(place.path("m/certificate.json")).expect("removed");
+    assert!(!report().contains("certificate"));
     place.write("m/progress.json", b"{");
     let text = report();
     assert!(text.contains("progress.json can't be read") && !place.path("out/streams.csv").exists(), "{text}");
