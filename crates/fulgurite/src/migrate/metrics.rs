@@ -213,16 +213,21 @@ impl Exposition {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use fulgurite_domain::Micros;
-    use fulgurite_migration::layout::{Rules, Spool, Station};
+    use fulgurite_migration::layout::{Rules, Spool, Stage, Station};
 
     use super::*;
 
+    fn station() -> Station {
+        let spools = vec![Spool { bytes: 1_000, is_exclusive: false }];
+        Station { name: "one".into(), inputs: 2, outputs: 1, scans: 1, spools }
+    }
+
     #[test]
     fn a_run_has_the_metrics_of_its_streams_and_its_end() {
-        let spools = vec![Spool { bytes: 1_000, is_exclusive: false }];
-        let station = Station { name: "one".into(), inputs: 2, outputs: 1, scans: 1, spools };
-        let layout = Layout { stations: vec![station], rules: Rules::default() };
+        let layout = Layout { stations: vec![station()], rules: Rules::default() };
         let mut metrics = RunMetrics::new(Path::new("nowhere/a\"b\\c"), &layout, Totals::default());
         let fresh = metrics.exposition(true, false, 7);
         let name = "migration=\"nowhere/a\\\"b\\\\c\"";
@@ -295,5 +300,40 @@ mod tests {
         assert_eq!(value("running").as_deref(), Some("1"));
         writer.end().expect("written");
         assert_eq!(value("running").as_deref(), Some("0"));
+    }
+
+    /// Names of metrics in a text, without their functions and labels.
+    fn named(text: &str) -> BTreeSet<String> {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.filter(|word| word.starts_with("fulgurite_migration_")).map(Into::into).collect()
+    }
+
+    /// Values that a text selects by a label.
+    fn selected<'a>(text: &'a str, label: &str) -> BTreeSet<&'a str> {
+        let label = format!("{label}=");
+        let rests = text.split(label.as_str()).skip(1);
+        rests.filter_map(|rest| rest.trim_start_matches('\\').strip_prefix('"')?.split(['"', '\\']).next()).collect()
+    }
+
+    #[test]
+    fn rules_and_dashboard_use_only_metrics_that_runs_write() {
+        let layout = Layout { stations: vec![station()], rules: Rules::default() };
+        let written = named(&RunMetrics::new(Path::new("m"), &layout, Totals::default()).exposition(true, false, 0));
+        let states: BTreeSet<&str> = State::ALL.map(State::name).into();
+        let stages: BTreeSet<&str> = Stage::ALL.map(Stage::name).into();
+        for (file, least, selects) in [
+            (include_str!("../../../../deploy/prometheus/migration-rules.yml"), 6, 1),
+            (include_str!("../../../../deploy/prometheus/migration-rules-test.yml"), 6, 2),
+            (include_str!("../../../../deploy/grafana/migration.json"), 12, 0),
+        ] {
+            let used = named(file);
+            assert!(used.len() >= least && used.is_subset(&written), "{:?}", used.difference(&written));
+            let (of_states, of_stages) = (selected(file, "state"), selected(file, "stage"));
+            assert!(of_states.is_subset(&states) && of_stages.is_subset(&stages), "{of_states:?} {of_stages:?}");
+            assert!(!of_states.is_empty() && of_stages.len() >= selects, "{of_states:?} {of_stages:?}");
+        }
+        let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../../../deploy/grafana/migration.json")).expect("JSON");
+        let panels = dashboard["panels"].as_array().expect("panels");
+        assert!(panels.len() >= 10 && panels.iter().all(|panel| panel["targets"].as_array().is_some_and(|targets| !targets.is_empty())));
     }
 }
