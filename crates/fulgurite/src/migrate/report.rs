@@ -197,7 +197,8 @@ impl Known {
         };
         let stages: Vec<_> = self.stages.iter().map(stage).collect();
         json!({
-            "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress, "running": self.is_running(), "command": self.holder.map(Holder::name),
+            "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress,
+            "running": self.is_running(), "command": self.holder.map(Holder::name),
             "set_aside": self.progress.as_ref().map_or(&[][..], |progress| &progress.set_aside),
             "stages": stages, "limit": starvation::sentence(&self.stages), "certificate": self.certificate,
             "certificate_error": self.certificate_trouble,
