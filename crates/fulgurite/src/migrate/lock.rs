@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -11,6 +13,10 @@ use crate::text;
 const FILE: &str = "lock";
 /// Bytes of the file that are read. Names are shorter.
 const NAME_MAX: u64 = 64;
+/// `migrate status` holds the lock for an instant, so one refusal says little.
+const LOOKS: u32 = 10;
+/// From one look at the lock to the next.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A command that changes a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,10 +59,14 @@ pub(super) fn take(folder: &Path, holder: Holder) -> Result<File> {
     let path = folder.join(FILE);
     // The content stays until the lock is held: it is the holder's name.
     let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&path).with_context(|| text::path(&path))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => bail!("another command is changing the migration in {}", text::path(folder)),
-        Err(TryLockError::Error(error)) => return Err(error).with_context(|| text::path(&path)),
+    let mut looks = 0;
+    while let Err(refused) = lock.try_lock() {
+        match refused {
+            TryLockError::WouldBlock if looks < LOOKS => thread::sleep(LOOK),
+            TryLockError::WouldBlock => bail!("another command is changing the migration in {}", text::path(folder)),
+            TryLockError::Error(error) => return Err(error).with_context(|| text::path(&path)),
+        }
+        looks += 1;
     }
     lock.set_len(0).and_then(|()| (&lock).write_all(format!("{}\n", holder.name()).as_bytes())).with_context(|| text::path(&path))?;
     Ok(lock)
@@ -93,6 +103,23 @@ mod tests {
             drop(lock);
             assert_eq!(holder(folder.path()), None);
         }
+    }
+
+    #[test]
+    fn a_glance_at_the_lock_refuses_no_command() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        drop(take(folder.path(), Holder::Init).expect("it is free"));
+        let glance = File::open(folder.path().join(FILE)).expect("a lock");
+        glance.lock_shared().expect("it is free");
+        let (began, begins) = std::sync::mpsc::channel();
+        let path = folder.path().to_owned();
+        let taking = thread::spawn(move || {
+            began.send(()).expect("heard");
+            take(&path, Holder::Run).map(drop)
+        });
+        begins.recv().expect("it begins");
+        drop(glance);
+        taking.join().expect("no panic").expect("it is free by then");
     }
 
     #[test]
