@@ -17,7 +17,7 @@ use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::{Kind, ObjectName};
-use fulgurite_places::{Cause, Connection, Listed, Place, Refusal};
+use fulgurite_places::{Cause, Connection, Listed, Place, Refusal, location_of, name_at};
 
 use crate::outcome::Misuse;
 use crate::text;
@@ -106,7 +106,7 @@ impl ArchiveConnection {
 
     /// The newest version of a file.
     fn newest(&self, location: &str) -> Result<VersionRow, Refusal> {
-        let name = ObjectName(location.as_bytes().to_vec());
+        let name = ObjectName(name_at(location).into_owned());
         let fault = |error: ArchiveError| Refusal::new(Cause::Fault, error.to_string());
         let found = self.archive.catalogue().newest(&name).map_err(|error| fault(error.into()))?;
         match found {
@@ -155,9 +155,7 @@ impl Connection for ArchiveConnection {
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         for row in files(&self.archive, b"") {
             let row = row.map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
-            let Ok(location) = String::from_utf8(row.record.name.0.clone()) else {
-                return Err(Refusal::new(Cause::Unsupported, format!("the name {} is not UTF-8", row.record.name.display())));
-            };
+            let location = location_of(&row.record.name.0).into_owned();
             if !each(Listed::new(location, Some(row.record.size))) {
                 return Ok(());
             }

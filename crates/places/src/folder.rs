@@ -33,7 +33,7 @@ use rustix::io::Errno;
 use self::listing::Listing;
 use self::new_file::NewFile;
 use super::location;
-use super::{Cause, Connection, Listed, Place, Refusal, fill, pass, wrong_length};
+use super::{Cause, Connection, Listed, Place, Refusal, fill, name_at, pass, wrong_length};
 
 /// Bytes per read.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -95,7 +95,7 @@ impl FolderConnection {
             return fault("another folder than before is at this path; was it mounted or unmounted?");
         }
         let Some(marker) = &self.folder.marker else { return Ok(root) };
-        match open_beneath(root.as_fd(), marker, OFlags::RDONLY | OFlags::NONBLOCK) {
+        match open_beneath(root.as_fd(), &name_at(marker), OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(_) => Ok(root),
             Err(Errno::NOENT | Errno::NOTDIR) => fault(&format!("it lacks its marker {marker:?}; is the right file system mounted?")),
             Err(errno) => Err(refusal(errno, marker)),
@@ -106,7 +106,7 @@ impl FolderConnection {
         location::check(location)?;
         let root = self.root()?;
         // Without NONBLOCK, opening a FIFO would wait for a writer.
-        let file = match open_beneath(root.as_fd(), location, OFlags::RDONLY | OFlags::NONBLOCK) {
+        let file = match open_beneath(root.as_fd(), &name_at(location), OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 // Asked again after the failure: the root may have gone in between.
@@ -123,21 +123,21 @@ impl FolderConnection {
     }
 
     /// Opens the folder of a location, and returns the name in it. Creates the folder if wanted.
-    fn parent<'a>(&self, location: &'a str, create: bool) -> Result<(OwnedFd, &'a str), Refusal> {
+    fn parent(&self, location: &str, create: bool) -> Result<(OwnedFd, Vec<u8>), Refusal> {
         location::check(location)?;
         let mut folder = self.root()?;
-        let (folders, name) = location.rsplit_once('/').map_or(("", location), |(folders, name)| (folders, name));
-        if folders.is_empty() {
-            return Ok((folder, name));
-        }
+        let path = name_at(location);
+        let (folders, name) = split_name(&path);
+        let name = name.to_vec();
+        let Some(folders) = folders else { return Ok((folder, name)) };
         if !create {
             return Ok((open_beneath(folder.as_fd(), folders, FOLDER).map_err(|errno| refusal(errno, location))?, name));
         }
         let root = folder.try_clone().map_err(|error| from_io(&error, location))?;
-        let mut path = String::new();
-        for part in folders.split('/') {
-            path.push_str(if path.is_empty() { "" } else { "/" });
-            path.push_str(part);
+        let mut path = Vec::new();
+        for part in folders.split(|byte| *byte == b'/') {
+            path.extend(if path.is_empty() { &b""[..] } else { b"/" });
+            path.extend(part);
             match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(0o777)) {
                 // The entry is in the parent, which must be durable too.
                 Ok(()) => rustix::fs::fsync(&folder).map_err(|errno| refusal(errno, location))?,
@@ -182,22 +182,11 @@ impl Connection for FolderConnection {
     }
 
     /// Symbolic links and temporary files of writes are left out.
-    ///
-    /// Locations are UTF-8: if some names are not, all other files are listed first, and then the
-    /// listing fails and names one of them.
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         let root = self.root()?;
-        let mut listing = Listing::new(each);
-        let complete = listing.folder(&root)?;
+        Listing::new(each).folder(&root)?;
         // A root that went away in between may have ended the listing early.
-        self.root()?;
-        match listing.unnamed() {
-            Some(name) if complete => {
-                let detail = format!("{name} is not valid UTF-8; rename such files, other files are unaffected");
-                Err(Refusal::new(Cause::Unsupported, detail))
-            }
-            _ => Ok(()),
-        }
+        self.root().map(drop)
     }
 
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
@@ -221,7 +210,7 @@ impl Connection for FolderConnection {
             Err(Refusal { cause: Cause::Missing, .. }) => return self.root().map(drop),
             Err(refusal) => return Err(refusal),
         };
-        match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+        match rustix::fs::unlinkat(&folder, &*name, AtFlags::empty()) {
             Ok(()) => rustix::fs::fsync(&folder).map_err(|errno| refusal(errno, location)),
             Err(Errno::NOENT) => self.root().map(drop),
             // POSIX says PERM for folders, Linux says ISDIR.
@@ -242,7 +231,7 @@ impl FolderConnection {
         let mut new = NewFile::create(folder.as_fd()).map_err(|errno| refusal(errno, location))?;
         self.buffer.resize(BUFFER_BYTES, 0);
         copy(&mut new.file, location, bytes, content, &mut self.buffer)?;
-        new.publish(name, replaces).map_err(|errno| match errno {
+        new.publish(&name, replaces).map_err(|errno| match errno {
             Errno::EXIST => Refusal::new(Cause::Exists, location),
             errno => refusal(errno, location),
         })
@@ -281,7 +270,7 @@ fn open_root(path: &Path) -> Result<(OwnedFd, Identity), Refusal> {
 }
 
 /// Opens `path` below `root`, and fails with `XDEV` or `LOOP` if links lead out of it.
-fn open_beneath(root: std::os::fd::BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn open_beneath(root: std::os::fd::BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;
     #[cfg(target_os = "linux")]
     {
@@ -299,10 +288,10 @@ fn open_beneath(root: std::os::fd::BorrowedFd<'_>, path: &str, flags: OFlags) ->
 }
 
 /// As above, and refuses all symbolic links.
-fn walk_beneath(root: std::os::fd::BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let (folders, name) = path.rsplit_once('/').map_or((None, path), |(folders, name)| (Some(folders), name));
+fn walk_beneath(root: std::os::fd::BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (folders, name) = split_name(path);
     let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
-    for part in folders.into_iter().flat_map(|folders| folders.split('/')) {
+    for part in folders.into_iter().flat_map(|folders| folders.split(|byte| *byte == b'/')) {
         folder = match rustix::fs::openat(&folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
             // A link is "not a folder" with NOFOLLOW, and must not seem to be a missing file.
             Err(Errno::NOTDIR) if is_link(&folder, part) => return Err(Errno::LOOP),
@@ -315,7 +304,15 @@ fn walk_beneath(root: std::os::fd::BorrowedFd<'_>, path: &str, flags: OFlags) ->
     }
 }
 
-fn is_link(folder: &OwnedFd, name: &str) -> bool {
+/// The folders of a path, and the name in the last of them.
+fn split_name(path: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (Some(&path[..slash]), &path[slash + 1..]),
+        None => (None, path),
+    }
+}
+
+fn is_link(folder: &OwnedFd, name: &[u8]) -> bool {
     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink)
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod byte_names;
 #[cfg(test)]
 mod conformance;
 mod deadlines;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use fulgurite_digest::Digest;
 
 pub use address::{Address, AddressError};
+pub use byte_names::{location_of, name_at};
 pub use deadlines::Deadlines;
 pub use folder::Folder;
 pub use sftp::Sftp;

@@ -15,7 +15,7 @@ use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
 use fulgurite_digest::Digest;
 use fulgurite_domain::{Attributes, Kind, ObjectName};
 use fulgurite_migration::run::destination::{BackReader, Destination, LotWriter, Outgoing, Stored, other_file};
-use fulgurite_places::{Cause, Connection, Refusal};
+use fulgurite_places::{Cause, Connection, Refusal, name_at};
 
 use crate::archive_place::{ArchiveConnection, ArchivePlace};
 use crate::put::storable_name;
@@ -153,7 +153,7 @@ impl Taking {
     /// Sends a file's content. `None` if the archive has it already.
     fn begin(&self, file: &Outgoing<'_>) -> Result<Option<(Upload, NewObject)>, Refusal> {
         let unsuitable = |problem: String| Refusal::new(Cause::Unsupported, problem);
-        let name = storable_name(file.location.as_bytes()).map_err(|error| unsuitable(format!("{error:#}")))?;
+        let name = storable_name(&name_at(file.location)).map_err(|error| unsuitable(format!("{error:#}")))?;
         let name = ObjectName(name);
         if is_reserved(&name) {
             return Err(unsuitable("the name is reserved for the archive".to_owned()));

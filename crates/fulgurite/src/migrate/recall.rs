@@ -1,13 +1,16 @@
 //! `migrate recall`: files that users wait for go before the others.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fulgurite_migration::run::database::{Database, DatabaseError, Recalled};
+use fulgurite_places::location_of;
 use serde_json::json;
 
 use super::folder::Migration;
@@ -24,7 +27,7 @@ pub(crate) struct Recall {
     /// Names of files, relative to the source; a name that ends with a slash stands for all files
     /// below it
     #[arg(value_name = "NAME")]
-    names: Vec<String>,
+    names: Vec<OsString>,
     /// A file with a name on each line
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
@@ -45,7 +48,8 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
     let list = asked.list.as_ref().map(|path| File::open(path).map(BufReader::new).with_context(|| text::path(path))).transpose()?;
     let mut recalling = Recalling { database: &mut migration.database, all: Recalled::default(), unknown: HashSet::new() };
     // The names on the command line are the first.
-    recalling.recall(&asked.names, Database::recall)?;
+    let names: Vec<String> = asked.names.iter().map(|name| location_of(name.as_bytes()).into_owned()).collect();
+    recalling.recall(&names, Database::recall)?;
     if let (Some(path), Some(list)) = (&asked.list, list) {
         let mut names = Vec::new();
         for name in listed(list, asked.null) {
@@ -112,12 +116,14 @@ impl Recalling<'_> {
 
 /// The names of a list, without empty ones. Each ends with a NUL byte, or else with its line.
 fn listed(list: impl BufRead + 'static, ends_with_nul: bool) -> Box<dyn Iterator<Item = io::Result<String>>> {
-    let is_name = |name: &io::Result<String>| name.as_ref().map_or(true, |name| !name.is_empty());
-    if !ends_with_nul {
-        return Box::new(list.lines().filter(is_name));
-    }
-    let name = |bytes: io::Result<Vec<u8>>| {
-        String::from_utf8(bytes?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("a name isn't UTF-8: {error}")))
+    let name = move |bytes: io::Result<Vec<u8>>| {
+        let mut bytes = bytes?;
+        if !ends_with_nul && bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+        // Names in another encoding are written as folders list them.
+        Ok(location_of(&bytes).into_owned())
     };
-    Box::new(list.split(0).map(name).filter(is_name))
+    let is_name = |name: &io::Result<String>| name.as_ref().map_or(true, |name| !name.is_empty());
+    Box::new(list.split(if ends_with_nul { 0 } else { b'\n' }).map(name).filter(is_name))
 }

@@ -1,7 +1,9 @@
 //! Migrations between folders and archives.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -71,6 +73,40 @@ fn files_go_to_an_archive_and_back() {
     fs::write(place.path("back/migration.toml"), settings(&place, "back") + "[rules]\nhold = \"0 s\"\n").expect("written");
     let kept = place.run(&["migrate", "forget", "back", "--yes"]);
     assert_eq!(kept.status, 1, "{kept:?}");
+}
+
+#[test]
+fn names_in_old_encodings_arrive_as_they_were() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    let names = [&b"caf\xe9/\x80.txt"[..], b"caf\xe9/line\nbreak\xff", "plain/ü".as_bytes(), "\u{201b}E9".as_bytes()];
+    let at = |folder: &str, name: &[u8]| place.path(folder).join(OsStr::from_bytes(name));
+    for (number, name) in names.iter().enumerate() {
+        let path = at("source", name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, noise(number as u64, 100)).expect("written");
+    }
+    fs::create_dir(place.path("destination")).expect("made");
+    let list = Command::new("sh").args(["-c", "find . -type f -print0 | xargs -0 sha256sum"]).current_dir(place.path("source")).output();
+    place.write("list", list.expect("it runs").stdout);
+    place.good(&["migrate", "init", "in", "--from=source", "--to=archive:a"]);
+    let listed = place.good(&["migrate", "inventory", "in", "--checksums=list", "--json"]).json();
+    assert_eq!((&listed["listed"], &listed["with_digest"], &listed["missing"]), (&4.into(), &4.into(), &0.into()), "{listed}");
+    place.write("recalled", b"caf\xe9/\x80.txt\n");
+    assert_eq!(place.good(&["migrate", "recall", "in", "--list=recalled", "--json"]).json()["waiting"], 1);
+    place.good(&["migrate", "run", "in"]);
+    place.good(&["migrate", "scan", "in"]);
+    place.good(&["get", "--all", "out"]);
+    place.good(&["migrate", "init", "back", "--from=archive:a", "--to=destination"]);
+    place.good(&["migrate", "run", "back"]);
+    for (number, name) in names.iter().enumerate() {
+        for folder in ["out", "destination"] {
+            assert_eq!(fs::read(at(folder, name)).expect("it arrived"), noise(number as u64, 100));
+        }
+    }
+    let checked =
+        Command::new("sha256sum").args(["--check", "--strict", "../back/migrated.sha256"]).current_dir(place.path("destination")).output();
+    let checked = checked.expect("it runs");
+    assert!(checked.status.success() && checked.stdout.iter().filter(|byte| **byte == b'\n').count() == 4, "{checked:?}");
 }
 
 fn settings(place: &Sandbox, migration: &str) -> String {

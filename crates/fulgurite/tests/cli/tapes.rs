@@ -123,6 +123,6 @@ fn lists_of_recalled_names_may_end_them_with_nul_bytes() {
     place.write("nuls", b"c\0\0d");
     assert_eq!(place.good(&["migrate", "recall", "m", "--list=nuls", "--null", "--json"]).json()["waiting"], 2);
     place.write("nuls", b"c\0\xff\0");
-    place.run(&["migrate", "recall", "m", "--list=nuls", "--null"]).fails_with(1, "isn't UTF-8");
+    place.run(&["migrate", "recall", "m", "--list=nuls", "--null"]).fails_with(1, "\u{201b}FF: not in the inventory");
     place.run(&["migrate", "recall", "m", "c", "--null"]).fails_with(2, "--list");
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_places::name_at;
 
 use super::database::{Database, DatabaseError};
 
@@ -51,8 +52,8 @@ pub fn write_list(database: &Database, path: &Path) -> Result<Certificate, Certi
         for row in &rows {
             let sha256 = row.sha256.as_ref().ok_or(DatabaseError::Damaged("a migrated file has no digest"))?;
             let line = line(&sha256.hex(), &row.name);
-            digester.update(line.as_bytes());
-            out.write_all(line.as_bytes()).map_err(failed)?;
+            digester.update(&line);
+            out.write_all(&line).map_err(failed)?;
             (files, bytes) = (files + 1, bytes + row.bytes);
         }
     }
@@ -62,11 +63,11 @@ pub fn write_list(database: &Database, path: &Path) -> Result<Certificate, Certi
     Ok(Certificate { files, bytes, list_sha256: digester.finish().pop().expect("one digest for one algorithm") })
 }
 
-/// A line of GNU's format, which escapes line breaks and backslashes.
-fn line(hex: &str, name: &str) -> String {
-    if name.contains(['\n', '\r', '\\']) {
-        let escaped = name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
-        return format!("\\{hex}  {escaped}\n");
-    }
-    format!("{hex}  {name}\n")
+/// A line of GNU's format, which escapes line breaks and backslashes. The name is that of the file
+/// in a folder.
+fn line(hex: &str, location: &str) -> Vec<u8> {
+    let is_escaped = location.contains(['\n', '\r', '\\']);
+    let escaped = location.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+    let (mark, name) = if is_escaped { ("\\", &*escaped) } else { ("", location) };
+    [mark.as_bytes(), hex.as_bytes(), b"  ", &name_at(name), b"\n"].concat()
 }

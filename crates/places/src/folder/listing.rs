@@ -6,16 +6,13 @@
 //! LTFS Format Specification 2.4, annex on virtual extended attributes; on Linux, their names begin
 //! with `user.`.
 
-use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::location::PART_PREFIX;
-use super::super::{Cause, Listed, Refusal, VolumePosition};
+use super::super::{Cause, Listed, Refusal, VolumePosition, location_of};
 use super::{FOLDER, refusal};
 
 /// Depth of folders that a listing descends to. Each level keeps a folder open.
@@ -31,8 +28,6 @@ type Attribute = fn(BorrowedFd<'_>, &str) -> Option<String>;
 
 pub(super) struct Listing<'a> {
     each: &'a mut dyn FnMut(Listed) -> bool,
-    /// A name that isn't UTF-8.
-    unnamed: Option<String>,
     attribute: Attribute,
 }
 
@@ -46,12 +41,7 @@ struct Tape {
 impl<'a> Listing<'a> {
     /// Passes files to `each` until it returns false.
     pub(super) fn new(each: &'a mut dyn FnMut(Listed) -> bool) -> Self {
-        Self { each, unnamed: None, attribute }
-    }
-
-    /// A name that isn't UTF-8, and was left out.
-    pub(super) fn unnamed(self) -> Option<String> {
-        self.unnamed
+        Self { each, attribute }
     }
 
     /// Lists a folder. Returns false if the caller wants no more.
@@ -75,11 +65,7 @@ impl<'a> Listing<'a> {
             if name == b"." || name == b".." || name.starts_with(PART_PREFIX.as_bytes()) {
                 continue;
             }
-            let Ok(text) = std::str::from_utf8(name) else {
-                self.unnamed.get_or_insert_with(|| format!("{:?}", Path::new(prefix).join(OsStr::from_bytes(name))));
-                continue;
-            };
-            let location = format!("{prefix}{text}");
+            let location = format!("{prefix}{}", location_of(name));
             let status = match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(status) => status,
                 // Removed since the folder was read.
@@ -88,7 +74,7 @@ impl<'a> Listing<'a> {
             };
             let goes_on = match FileType::from_raw_mode(status.st_mode) {
                 FileType::RegularFile => {
-                    let position = tape.and_then(|tape| self.position(folder, text, tape));
+                    let position = tape.and_then(|tape| self.position(folder, name, tape));
                     (self.each)(Listed { position, ..Listed::new(location, u64::try_from(status.st_size).ok()) })
                 }
                 FileType::Directory => match rustix::fs::openat(folder, entry.file_name(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
@@ -106,7 +92,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The position of a file on its tape. An empty file has no block, and sorts first.
-    fn position(&self, folder: &OwnedFd, name: &str, tape: &Tape) -> Option<VolumePosition> {
+    fn position(&self, folder: &OwnedFd, name: &[u8], tape: &Tape) -> Option<VolumePosition> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
         let block = (self.attribute)(file.as_fd(), START_BLOCK).and_then(|block| block.trim().parse().ok()).unwrap_or(0);

@@ -33,13 +33,13 @@ impl<'a> NewFile<'a> {
 
     /// Gives it its name, once its content is on the medium. Unless it `replaces` what has the
     /// name, that is `EXIST`.
-    pub(super) fn publish(mut self, name: &str, replaces: bool) -> Result<(), Errno> {
+    pub(super) fn publish(mut self, name: &[u8], replaces: bool) -> Result<(), Errno> {
         rustix::fs::fsync(&self.file)?;
         if self.part.is_none() {
             match link(&self.file, self.folder, name) {
                 Err(Errno::EXIST) if replaces => {
                     let part = location::part_beside("");
-                    link(&self.file, self.folder, &part)?;
+                    link(&self.file, self.folder, part.as_bytes())?;
                     self.part = Some(part);
                 }
                 linked => {
@@ -89,12 +89,12 @@ fn path_of(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-fn link(file: &File, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+fn link(file: &File, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     rustix::fs::linkat(CWD, path_of(file), folder, name, AtFlags::SYMLINK_FOLLOW)
 }
 
 /// Renames a file, unless something has the new name.
-fn rename_new(folder: BorrowedFd<'_>, part: &str, name: &str) -> Result<(), Errno> {
+fn rename_new(folder: BorrowedFd<'_>, part: &str, name: &[u8]) -> Result<(), Errno> {
     #[cfg(target_os = "linux")]
     match rustix::fs::renameat_with(folder, part, folder, name, rustix::fs::RenameFlags::NOREPLACE) {
         // Not every file system can do that.
@@ -142,7 +142,7 @@ mod tests {
             let publish = |content: &[u8], replaces| {
                 let mut new = create(folder.as_fd()).expect("created");
                 new.file.write_all(content).expect("written");
-                new.publish("a", replaces)
+                new.publish(b"a", replaces)
             };
             assert_eq!(publish(b"first", false), Ok(()));
             assert_eq!(publish(b"second", false), Err(Errno::EXIST));

@@ -96,10 +96,10 @@ fn the_walk_for_old_kernels_follows_no_link() {
     symlink("real", folder.path().join("link")).expect("it is new");
     symlink("real/file", folder.path().join("to file")).expect("it is new");
     let (root, _) = open_root(folder.path()).expect("it exists");
-    let open = |path| walk_beneath(root.as_fd(), path, OFlags::RDONLY).map(drop);
-    assert_eq!(open("real/file"), Ok(()));
-    assert_eq!((open("link/file"), open("to file")), (Err(Errno::LOOP), Err(Errno::LOOP)));
-    assert_eq!((open("real/none"), open("none/file"), open("real/file/x")), (Err(Errno::NOENT), Err(Errno::NOENT), Err(Errno::NOTDIR)));
+    let open = |path: &[u8]| walk_beneath(root.as_fd(), path, OFlags::RDONLY).map(drop);
+    assert_eq!(open(b"real/file"), Ok(()));
+    assert_eq!((open(b"link/file"), open(b"to file")), (Err(Errno::LOOP), Err(Errno::LOOP)));
+    assert_eq!((open(b"real/none"), open(b"none/file"), open(b"real/file/x")), (Err(Errno::NOENT), Err(Errno::NOENT), Err(Errno::NOTDIR)));
 }
 
 #[test]
@@ -129,20 +129,33 @@ fn a_file_without_permission_is_denied_and_not_missing() {
 }
 
 #[test]
-fn names_that_are_not_utf_8_fail_a_listing_after_all_others() {
+fn names_in_other_encodings_are_listed_read_written_and_removed() {
     let (folder, mut connection) = folder();
-    for name in [&b"a\xff"[..], b"b", b"\xfe"] {
-        std::fs::write(folder.path().join(OsStr::from_bytes(name)), "").expect("it is new");
+    let path = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+    std::fs::create_dir(path(b"d\xe9")).expect("it is new");
+    for name in [&b"d\xe9/a\xff"[..], b"b", "\u{201b}E9".as_bytes()] {
+        std::fs::write(path(name), name).expect("it is new");
     }
     let mut names = Vec::new();
-    let refusal = connection
-        .list(&mut |listed| {
-            names.push(listed.location);
+    let listed = connection.list(&mut |listed| {
+        names.push(listed.location);
+        true
+    });
+    names.sort();
+    assert_eq!(listed, Ok(()));
+    assert_eq!(names, ["b", "d\u{201b}E9/a\u{201b}FF", "\u{201b}E2\u{201b}80\u{201b}9BE9"]);
+    for name in &names {
+        let mut content = Vec::new();
+        let read = connection.read(name, &mut |piece| {
+            content.extend(piece);
             true
-        })
-        .expect_err("incomplete");
-    assert_eq!((names, refusal.cause), (vec!["b".to_owned()], Cause::Unsupported));
-    assert!(refusal.detail.contains("UTF-8") && refusal.detail.contains("xF"), "{refusal}");
+        });
+        assert_eq!((read, content.as_slice()), (Ok(content.len() as u64), &*name_at(name)));
+    }
+    assert_eq!(connection.write_new("new\u{201b}E9/x\u{201b}FE", 2, &mut &b"12"[..]), Ok(()));
+    assert_eq!(std::fs::read(path(b"new\xe9/x\xfe")).expect("a file"), b"12");
+    assert_eq!(connection.remove("d\u{201b}E9/a\u{201b}FF"), Ok(()));
+    assert!(!path(b"d\xe9/a\xff").exists() && path("\u{201b}E9".as_bytes()).exists());
 }
 
 #[test]
