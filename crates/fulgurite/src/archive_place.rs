@@ -16,7 +16,7 @@ use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_digest::{Algorithm, Digest};
-use fulgurite_domain::{Kind, ObjectName};
+use fulgurite_domain::{Kind, Modified, ObjectName};
 use fulgurite_places::{Cause, Connection, Listed, Place, Refusal, location_of, name_at};
 
 use crate::outcome::Misuse;
@@ -150,6 +150,10 @@ impl Connection for ArchiveConnection {
             Err(ReadError::Digest { .. }) if self.compares_later => Ok(passed),
             Err(error) => Err(refusal(&error)),
         }
+    }
+
+    fn modified(&mut self, location: &str) -> Result<Option<Modified>, Refusal> {
+        self.newest(location).map(|row| row.record.modified)
     }
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {

@@ -27,6 +27,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fulgurite_domain::Modified;
 use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -190,11 +191,30 @@ impl Connection for FolderConnection {
     }
 
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        self.publish(location, bytes, content, true)
+        self.publish(location, bytes, content, None, true)
     }
 
     fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        self.publish(location, bytes, content, false)
+        self.publish(location, bytes, content, None, false)
+    }
+
+    fn write_modified(
+        &mut self,
+        location: &str,
+        bytes: u64,
+        content: &mut dyn Read,
+        modified: Option<Modified>,
+        replaces: bool,
+    ) -> Result<(), Refusal> {
+        self.publish(location, bytes, content, modified, replaces)
+    }
+
+    fn modified(&mut self, location: &str) -> Result<Option<Modified>, Refusal> {
+        let (file, _) = self.open(location)?;
+        let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;
+        #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ from one system to another")]
+        let (seconds, nanoseconds) = (i64::from(status.st_mtime), u32::try_from(status.st_mtime_nsec).unwrap_or(0));
+        Ok(Some(Modified { seconds, nanoseconds }))
     }
 
     fn revision(&mut self, location: &str) -> Result<Option<String>, Refusal> {
@@ -226,11 +246,21 @@ impl Connection for FolderConnection {
 
 impl FolderConnection {
     /// Writes a file, and gives it its name once it is complete.
-    fn publish(&mut self, location: &str, bytes: u64, content: &mut dyn Read, replaces: bool) -> Result<(), Refusal> {
+    fn publish(
+        &mut self,
+        location: &str,
+        bytes: u64,
+        content: &mut dyn Read,
+        modified: Option<Modified>,
+        replaces: bool,
+    ) -> Result<(), Refusal> {
         let (folder, name) = self.parent(location, true)?;
         let mut new = NewFile::create(folder.as_fd()).map_err(|errno| refusal(errno, location))?;
         self.buffer.resize(BUFFER_BYTES, 0);
         copy(&mut new.file, location, bytes, content, &mut self.buffer)?;
+        if let Some(modified) = modified {
+            new.set_modified(modified);
+        }
         new.publish(&name, replaces).map_err(|errno| match errno {
             Errno::EXIST => Refusal::new(Cause::Exists, location),
             errno => refusal(errno, location),

@@ -24,6 +24,7 @@ use std::io;
 use std::time::Duration;
 
 use fulgurite_digest::Digest;
+use fulgurite_domain::Modified;
 
 pub use address::{Address, AddressError};
 pub use byte_names::{location_of, name_at};
@@ -104,6 +105,33 @@ pub trait Connection: Send {
             Err(Refusal { cause: Cause::Missing, .. }) => self.write(location, bytes, content),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// As [`write`](Self::write) if it `replaces` what has the name, else as
+    /// [`write_new`](Self::write_new). The file was last modified at `modified`, as far as the place
+    /// keeps such times.
+    ///
+    /// # Errors
+    /// As those.
+    fn write_modified(
+        &mut self,
+        location: &str,
+        bytes: u64,
+        content: &mut dyn io::Read,
+        modified: Option<Modified>,
+        replaces: bool,
+    ) -> Result<(), Refusal> {
+        let _ = modified;
+        if replaces { self.write(location, bytes, content) } else { self.write_new(location, bytes, content) }
+    }
+
+    /// Returns when a file was last modified, if the place keeps such times.
+    ///
+    /// # Errors
+    /// As [`length`](Self::length).
+    fn modified(&mut self, location: &str) -> Result<Option<Modified>, Refusal> {
+        let _ = location;
+        Ok(None)
     }
 
     /// Returns a text that changes whenever the file is written, if the place can tell without

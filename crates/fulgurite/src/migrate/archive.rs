@@ -190,7 +190,7 @@ impl Taking {
         if upload.size() != file.bytes || upload.sha256().0[..] != *file.sha256.value() {
             return Err(Refusal::new(Cause::Fault, "the spool volume returned other bytes than it was given"));
         }
-        let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() };
+        let object = NewObject { name, kind: Kind::File, modified: file.modified, mode: None, attributes: Attributes::default() };
         Ok(Some((upload, object)))
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use fulgurite_chance::Xorshift;
 
@@ -47,6 +47,9 @@ fn with_source(place: &Sandbox, count: u64) -> BTreeMap<String, Vec<u8>> {
 fn files_go_to_an_archive_and_back() {
     let place = Sandbox::new(3, &["--set=2+1"]);
     let files = with_source(&place, 200);
+    let modified = |folder: &str| fs::metadata(place.path(folder).join("3/7")).and_then(|of| of.modified()).expect("a time");
+    let old = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    fs::File::options().write(true).open(place.path("source/3/7")).and_then(|file| file.set_modified(old)).expect("set");
     place.good(&["migrate", "init", "in", "--from=source", "--to=archive:a"]);
     let ran = place.good(&["migrate", "run", "in", "--json"]).json();
     assert_eq!((&ran["migrated"], &ran["certificate"]["migrated"]["files"]), (&200.into(), &200.into()));
@@ -67,6 +70,7 @@ fn files_go_to_an_archive_and_back() {
     place.good(&["migrate", "init", "back", "--from=archive:a", "--to=destination"]);
     place.good(&["migrate", "run", "back"]);
     assert!(tree(&place.path("destination")) == files);
+    assert_eq!(modified("destination"), old);
     let status = place.good(&["migrate", "status", "back", "--json"]).json();
     assert_eq!((&status["totals"]["migrated"]["files"], &status["running"]), (&200.into(), &false.into()));
     // An archive's platters can't be removed file by file.

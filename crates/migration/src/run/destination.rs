@@ -4,6 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_domain::Modified;
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::spool::Spooled;
@@ -64,6 +65,8 @@ pub struct Outgoing<'a> {
     pub bytes: u64,
     /// The SHA-256 with which it was read.
     pub sha256: &'a Digest,
+    /// When it was last modified, if the source says so.
+    pub modified: Option<Modified>,
     /// True if the migration wrote it before, and may replace what it wrote.
     pub was_written: bool,
     /// Its lot, spooled.
@@ -125,12 +128,12 @@ impl PlaceWriter {
     fn write_one(&mut self, file: &Outgoing<'_>) -> Result<Stored, Refusal> {
         let connection = &mut *self.0;
         if file.was_written {
-            return connection.write(file.location, file.bytes, &mut file.reader()).map(|()| Stored::Written);
+            return write(connection, file, true).map(|()| Stored::Written);
         }
         // Looked up first, so that content isn't sent in vain.
         let bytes = match connection.length(file.location) {
             Ok(bytes) => bytes,
-            Err(Refusal { cause: Cause::Missing, .. }) => match connection.write_new(file.location, file.bytes, &mut file.reader()) {
+            Err(Refusal { cause: Cause::Missing, .. }) => match write(connection, file, false) {
                 // Another writer was faster.
                 Err(Refusal { cause: Cause::Exists, .. }) => connection.length(file.location)?,
                 written => return written.map(|()| Stored::Written),
@@ -142,6 +145,10 @@ impl PlaceWriter {
         }
         Err(other_file())
     }
+}
+
+fn write(connection: &mut dyn Connection, file: &Outgoing<'_>, replaces: bool) -> Result<(), Refusal> {
+    connection.write_modified(file.location, file.bytes, &mut file.reader(), file.modified, replaces)
 }
 
 /// The destination has another file of the same name.

@@ -345,7 +345,8 @@ impl Runner<'_> {
             if rows.is_empty() || self.watcher.order() == Order::Stop {
                 return Ok(());
             }
-            let files = rows.into_iter().map(|row| Carried { sha256: row.sha256.clone(), row, offset: 0, stored: None }).collect();
+            let files =
+                rows.into_iter().map(|row| Carried { sha256: row.sha256.clone(), row, offset: 0, modified: None, stored: None }).collect();
             // Such a lot never passes the pipeline.
             self.jobs[scan].send(Job::Scan { lot: LotId(u64::MAX), files }).map_err(|_| RunError::Panicked)?;
             loop {
@@ -372,14 +373,14 @@ impl Runner<'_> {
     /// are others now.
     fn go_on_with(&mut self, found: FoundLot, spool: SpoolId) -> Result<(), RunError> {
         let (mut files, mut is_doubtful) = (Vec::new(), found.is_doubtful);
-        for SpooledFile { id, name, offset, bytes, sha256, expected } in found.files {
+        for SpooledFile { id, name, offset, bytes, sha256, expected, modified } in found.files {
             if let Some(row) = self.database.waiting_file(id)?
                 && (&row.name, row.bytes) == (&name, bytes)
                 && !self.offers.is_on_its_way(id)
             {
                 // A list may have been added since.
                 is_doubtful |= row.expected.as_ref().is_some_and(|now| *now != sha256 && Some(now) != expected.as_ref());
-                files.push(Carried { row, sha256: Some(sha256), offset, stored: None });
+                files.push(Carried { row, sha256: Some(sha256), offset, modified, stored: None });
             }
         }
         if files.is_empty() {
@@ -551,7 +552,7 @@ impl Runner<'_> {
         let in_use = self.pipeline.volumes_in_use(stream).map(|volume| volume.0).collect();
         match self.offers.next(self.database, now_s, mounted, &in_use)? {
             Offer::Lot(lot, rows) => {
-                let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, stored: None }).collect();
+                let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, modified: None, stored: None }).collect();
                 self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None, is_doubtful: false });
                 Ok(Event::Offered { stream, lot })
             }

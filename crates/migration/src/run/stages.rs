@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_domain::Modified;
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::database::FileRow;
@@ -38,6 +39,8 @@ pub(super) struct Carried {
     pub(super) sha256: Option<Digest>,
     /// Where it begins in the spooled lot.
     pub(super) offset: u64,
+    /// When it was last modified, if the source says so.
+    pub(super) modified: Option<Modified>,
     /// How it got to the destination.
     pub(super) stored: Option<Stored>,
 }
@@ -277,13 +280,17 @@ impl Worker {
                     };
                     let read = connection.read(&row.name, &mut sink);
                     *moving += began.map_or(Duration::ZERO, |began| began.elapsed());
-                    if read.is_ok() && connection.revision(&row.name)? != revision {
-                        return Err(Refusal::new(Cause::Fault, "it changed while it was read").into());
+                    let mut modified = None;
+                    if read.is_ok() {
+                        modified = connection.modified(&row.name)?;
+                        if connection.revision(&row.name)? != revision {
+                            return Err(Refusal::new(Cause::Fault, "it changed while it was read").into());
+                        }
                     }
                     match read {
                         Err(Refusal { cause: Cause::Abandoned, .. }) if too_long => Ok(Err(format!("more than {} bytes", row.bytes))),
                         Ok(bytes) if bytes != row.bytes => Ok(Err(format!("{bytes} bytes"))),
-                        read => Ok(read.map(|_| Ok(digester.finish()))?),
+                        read => Ok(read.map(|_| Ok((digester.finish(), modified)))?),
                     }
                 });
                 if let Err(error) = spooling {
@@ -292,7 +299,7 @@ impl Worker {
                 let wrong = match read {
                     Err(failure) => break Err(failure),
                     Ok(Err(found)) => format!("the source has {found}, and the inventory says {}", row.bytes),
-                    Ok(Ok(digests)) => {
+                    Ok(Ok((digests, modified))) => {
                         let of = |algorithm| digests.iter().find(|digest| digest.algorithm() == algorithm);
                         match &row.expected {
                             Some(expected) if of(expected.algorithm()) != Some(expected) => {
@@ -303,7 +310,7 @@ impl Worker {
                                     expected.hex()
                                 )
                             }
-                            _ => break Ok(of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for")),
+                            _ => break Ok((of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for"), modified)),
                         }
                     }
                 };
@@ -313,14 +320,14 @@ impl Worker {
                 fresh = true;
             };
             match outcome {
-                Ok(sha256) => {
+                Ok((sha256, modified)) => {
                     let FileRow { id, name, bytes, expected, .. } = file.row.clone();
-                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected };
+                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected, modified };
                     if let Err(error) = writer.complete(&spooled) {
                         ended.failed.push((file.row, spool_failure(error)));
                         continue;
                     }
-                    (file.sha256, file.offset) = (Some(sha256), offset);
+                    (file.sha256, file.offset, file.modified) = (Some(sha256), offset, modified);
                     ended.passed.push(file);
                 }
                 Err(failure) => {
@@ -479,7 +486,9 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 
 fn outgoing<'a>(file: &'a Carried, spooled: &'a Spooled) -> Outgoing<'a> {
     let sha256 = file.sha256.as_ref().expect("a file that was read has its digest");
-    Outgoing { location: &file.row.name, bytes: file.row.bytes, sha256, was_written: file.row.was_written, spooled, offset: file.offset }
+    let FileRow { name, bytes, was_written, .. } = &file.row;
+    let (bytes, was_written) = (*bytes, *was_written);
+    Outgoing { location: name, bytes, sha256, modified: file.modified, was_written, spooled, offset: file.offset }
 }
 
 /// The run stops before it came to a file.

@@ -6,7 +6,8 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use fulgurite_domain::Modified;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use super::super::location;
@@ -29,6 +30,14 @@ impl<'a> NewFile<'a> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(folder, &part, flags, Mode::from_raw_mode(0o666))?);
         Ok(Self { folder, file, part: Some(part) })
+    }
+
+    /// Sets when it was last modified. Not all file systems keep each time exactly, and some refuse
+    /// it: the content matters more.
+    pub(super) fn set_modified(&self, modified: Modified) {
+        let last_modification = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() };
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let _ = rustix::fs::futimens(&self.file, &Timestamps { last_access, last_modification });
     }
 
     /// Gives it its name, once its content is on the medium. Unless it `replaces` what has the

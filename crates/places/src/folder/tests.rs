@@ -159,6 +159,18 @@ fn names_in_other_encodings_are_listed_read_written_and_removed() {
 }
 
 #[test]
+fn files_keep_the_time_at_which_they_were_modified() {
+    let (_folder, mut connection) = folder();
+    for (replaces, seconds) in [(false, -86_400), (true, 1_234_567_890)] {
+        let modified = Some(Modified { seconds, nanoseconds: 123_456_789 });
+        assert_eq!(connection.write_modified("a", 1, &mut &b"1"[..], modified, replaces), Ok(()));
+        assert_eq!(connection.modified("a"), Ok(modified));
+    }
+    assert_eq!(connection.write("a", 1, &mut &b"2"[..]), Ok(()));
+    assert!(connection.modified("a").is_ok_and(|modified| modified.is_some_and(|of| of.seconds > 1_234_567_890)));
+}
+
+#[test]
 fn a_file_that_grows_or_shrinks_while_it_is_read_is_cut() {
     let (folder, mut connection) = folder();
     let path = folder.path().join("file");

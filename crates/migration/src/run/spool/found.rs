@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fulgurite_digest::{Algorithm, Digest};
+use fulgurite_domain::Modified;
 use serde::{Deserialize, Serialize};
 
 use super::Spooled;
@@ -50,6 +51,8 @@ struct Line {
     sha256: String,
     /// The digest that the inventory stated of it, as ALGORITHM:HEX.
     expected: Option<String>,
+    /// When it was last modified: seconds since 1970 and nanoseconds.
+    modified: Option<(i64, u32)>,
 }
 
 /// A file of a lot that is complete.
@@ -67,6 +70,8 @@ pub struct SpooledFile {
     pub sha256: Digest,
     /// The digest that the inventory stated of it, and that it has.
     pub expected: Option<Digest>,
+    /// When it was last modified, if the source says so.
+    pub modified: Option<Modified>,
 }
 
 /// A lot that an earlier run left.
@@ -127,14 +132,15 @@ impl LotFiles {
         let mut files: Vec<SpooledFile> = Vec::new();
         let mut end = 0;
         for line in lines {
-            let Ok(Line { id, name, offset, bytes, sha256, expected }) = serde_json::from_slice(&line) else { break };
+            let Ok(Line { id, name, offset, bytes, sha256, expected, modified }) = serde_json::from_slice(&line) else { break };
             let (Some(after), Some(sha256)) = (offset.checked_add(bytes), Digest::from_hex(Algorithm::Sha256, &sha256)) else { break };
             let expected = expected.and_then(|text| from_text(&text));
             if offset < end || after > length {
                 break;
             }
             end = after;
-            files.push(SpooledFile { id, name, offset, bytes, sha256, expected });
+            let modified = modified.map(|(seconds, nanoseconds)| Modified { seconds, nanoseconds });
+            files.push(SpooledFile { id, name, offset, bytes, sha256, expected, modified });
         }
         if end < length {
             // A part of a file, which is read again.
@@ -156,9 +162,10 @@ impl Drop for LotFiles {
 
 /// Notes in a lot's list that a file is complete.
 pub(super) fn note(list: &mut File, file: &SpooledFile) -> io::Result<()> {
-    let SpooledFile { id, name, offset, bytes, sha256, expected } = file;
+    let SpooledFile { id, name, offset, bytes, sha256, expected, modified } = file;
     let expected = expected.as_ref().map(as_text);
-    write_line(list, &Line { id: *id, name: name.clone(), offset: *offset, bytes: *bytes, sha256: sha256.hex(), expected })
+    let modified = modified.map(|of| (of.seconds, of.nanoseconds));
+    write_line(list, &Line { id: *id, name: name.clone(), offset: *offset, bytes: *bytes, sha256: sha256.hex(), expected, modified })
 }
 
 /// Identifies the time since the machine was started, on Linux.

@@ -1,4 +1,5 @@
 use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_domain::Modified;
 
 use super::*;
 
@@ -25,6 +26,7 @@ fn append(writer: &mut SpoolWriter, id: i64, content: &[u8]) -> SpooledFile {
         bytes: content.len() as u64,
         sha256: sha256(content),
         expected: Some(sha256(b"stated")),
+        modified: Some(Modified { seconds: -5, nanoseconds: 7 }),
     };
     writer.complete(&file).expect("noted");
     file
