@@ -63,10 +63,9 @@ impl RunMetrics {
         (self.left, self.set_aside) = (left, set_aside);
     }
 
-    /// All files have moved: nothing is in spool volumes.
+    /// No more files move. If the run failed, lots may still be in spool volumes.
     pub(super) fn end(&mut self, totals: Totals) {
         self.totals = totals;
-        self.spools.iter_mut().for_each(|spool| spool.0 = 0);
         self.left = None;
     }
 
@@ -268,7 +267,6 @@ mod tests {
         metrics.end(Totals::default());
         let ended = metrics.exposition(false, false, 9);
         assert!(ended.contains(&format!("running{{{name}}} 0\n")) && ended.contains("run_files_total") && !ended.contains("left_seconds{"));
-        assert!(ended.contains(&format!("spool_bytes{{{name},spool=\"1\"}} 0\n")));
     }
 
     #[test]

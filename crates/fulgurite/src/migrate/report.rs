@@ -176,7 +176,7 @@ impl Known {
             None if self.is_running() => "the run is going on".to_owned(),
             None => "the run was killed, or failed".to_owned(),
         };
-        let moved = if recorded.timeline.passed(Stage::Input) == 0 { ", in which nothing moved" } else { "" };
+        let moved = if Stage::ALL.into_iter().all(|stage| recorded.timeline.passed(stage) == 0) { ", in which nothing moved" } else { "" };
         format!(
             "From the journal of the run that began {began} UTC: {steps} in {}{moved}; {end}.",
             time(recorded.timeline.elapsed().seconds())

@@ -21,7 +21,9 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
     let stages = progress.map(|progress| Stage::ALL.map(|stage| progress.stage(stage)));
     let has_moved = |of: &StageFigures| of.bytes > 0 && of.moving > Micros::ZERO;
     let Some(stages) = stages.filter(|stages| stages.iter().all(has_moved)) else {
-        bail!("no run has moved anything yet, so no rates are known: write a scenario by hand, or run the migration for a while");
+        bail!(
+            "the last run hasn't read, written and scanned yet, so its rates aren't known: write a scenario by hand, or run the migration for a while"
+        );
     };
     let waiting = totals.of(State::Waiting);
     let (what, (files, bytes)) = if waiting.1 > 0 { ("What is left", waiting) } else { ("All files", totals.all()) };

@@ -129,11 +129,6 @@ pub enum Change {
         /// Why.
         reason: String,
     },
-    /// What was spooled of it is lost; it is read again.
-    ReadAgain {
-        /// When, in seconds since 1970.
-        at: u64,
-    },
     /// It is given up.
     Failed {
         /// Why.
@@ -474,12 +469,6 @@ impl Database {
                 Change::Retry { at, reason } => {
                     let sql = "UPDATE file SET state = 0, sha256 = NULL, attempts = attempts + 1, retry_at = ?2, reason = ?3 WHERE id = ?1";
                     transaction.prepare_cached(sql)?.execute(params![id, at.cast_signed(), reason])?;
-                    State::Waiting
-                }
-                Change::ReadAgain { at } => {
-                    transaction
-                        .prepare_cached("UPDATE file SET state = 0, retry_at = ?2 WHERE id = ?1")?
-                        .execute(params![id, at.cast_signed()])?;
                     State::Waiting
                 }
                 Change::Failed { reason } => {

@@ -13,6 +13,7 @@ pub mod again;
 pub mod certificate;
 pub mod database;
 pub mod destination;
+mod earlier;
 pub mod inventory;
 mod offers;
 pub mod pace;
@@ -32,12 +33,12 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fulgurite_domain::Micros;
-use fulgurite_places::{Cause, Place};
+use fulgurite_places::Place;
 
-use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, State, Totals};
+use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, Totals};
 use self::destination::Destination;
 use self::offers::{Offer, Offers};
-use self::spool::{FoundLot, SpoolVolume, Spooled, SpooledFile};
+use self::spool::{FoundLot, SpoolVolume, Spooled};
 use self::stages::{Carried, Ended, FailureKind, Job, Shared, Told, Worker};
 use crate::event::{Command, Done, Event};
 use crate::figures::Figures;
@@ -47,8 +48,6 @@ use crate::pipeline::Pipeline;
 
 /// How often the operator's orders are looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// Migrated files that a run looks for, before it begins.
-const LOOKED_FOR: usize = 20;
 /// Files in a row that may fail in a stage before the run stops, once others have passed it: then
 /// a place is probably to blame. Files that contradict the inventory don't count.
 const FAILURES_MAX: u32 = 1_000;
@@ -167,8 +166,6 @@ struct OnItsWay {
     files: Vec<Carried>,
     bytes: u64,
     spooled: Option<Arc<Spooled>>,
-    /// True if an earlier run spooled it, and its digests must be compared.
-    is_doubtful: bool,
 }
 
 struct Runner<'a> {
@@ -192,6 +189,8 @@ struct Runner<'a> {
     volumes: BTreeMap<u32, FailureRecord>,
     /// Why the run ends, after what has arrived is recorded.
     failure: Option<RunError>,
+    /// Why nothing more is read: the run ends when what is spooled has arrived. It makes room.
+    spool_failure: Option<RunError>,
 }
 
 /// What the pipeline handles next. A question is answered only once the pipeline knows the answers
@@ -262,6 +261,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         records: [FailureRecord::default(); 3],
         volumes: BTreeMap::new(),
         failure: None,
+        spool_failure: None,
     };
     let result = runner.run(&hears, found);
     let Runner { jobs, figures, .. } = runner;
@@ -285,13 +285,9 @@ impl Runner<'_> {
         }
         self.check_destination()?;
         self.scan_written(hears)?;
+        self.go_on_with(found)?;
         if self.watcher.order() == Order::Stop {
             return Ok(());
-        }
-        for (spool, lots) in (0..).map(SpoolId).zip(found) {
-            for lot in lots {
-                self.go_on_with(lot, spool)?;
-            }
         }
         self.step(Event::Begun)?;
         while !self.pipeline.has_ended() {
@@ -319,83 +315,13 @@ impl Runner<'_> {
                 Err(RecvTimeoutError::Disconnected) => return Err(RunError::Panicked),
             }
         }
-        Ok(())
-    }
-
-    /// Looks for some of the files that earlier runs migrated. If none is there, the destination is
-    /// absent, such as a disk that isn't mounted.
-    fn check_destination(&mut self) -> Result<(), RunError> {
-        let mut migrated = self.database.in_state(State::Migrated, 0, LOOKED_FOR)?;
-        migrated.extend(self.database.in_state(State::Released, 0, LOOKED_FOR)?);
-        if migrated.is_empty() {
-            return Ok(());
-        }
-        // Streams say why it can't be reached.
-        let Ok(mut back) = self.setup.destination.back_reader() else { return Ok(()) };
-        let is_missing = |row: &FileRow| back.length(&row.name).is_err_and(|refusal| matches!(refusal.cause, Cause::Missing));
-        if migrated.iter().all(is_missing) { Err(RunError::DestinationAbsent(migrated.len())) } else { Ok(()) }
-    }
-
-    /// Reads back what an earlier run had written when it was killed.
-    fn scan_written(&mut self, hears: &Receiver<Told>) -> Result<(), RunError> {
-        let Some(scan) = self.stages.iter().position(|stage| *stage == Stage::Scan) else { return Ok(()) };
-        loop {
-            // Unless the run stops, none of them is in this state afterwards.
-            let rows = self.database.in_state(State::Written, 0, self.setup.lot_files)?;
-            if rows.is_empty() || self.watcher.order() == Order::Stop {
-                return Ok(());
-            }
-            let files =
-                rows.into_iter().map(|row| Carried { sha256: row.sha256.clone(), row, offset: 0, modified: None, stored: None }).collect();
-            // Such a lot never passes the pipeline.
-            self.jobs[scan].send(Job::Scan { lot: LotId(u64::MAX), files }).map_err(|_| RunError::Panicked)?;
-            loop {
-                match hears.recv_timeout(LOOK) {
-                    Ok(Told::Ended(ended)) => {
-                        let mut changes = Vec::new();
-                        self.changes(&ended, &mut changes)?;
-                        self.database.record(&changes)?;
-                        if let Some(failure) = self.failure.take() {
-                            return Err(failure);
-                        }
-                        break;
-                    }
-                    Ok(Told::Unreachable(_, reason)) => self.watcher.unreachable(Stage::Scan, &reason),
-                    Ok(Told::Panicked) => return Err(RunError::Panicked),
-                    Err(RecvTimeoutError::Timeout) => self.shared.stops.store(self.watcher.order() == Order::Stop, Ordering::Relaxed),
-                    Err(RecvTimeoutError::Disconnected) => return Err(RunError::Panicked),
-                }
-            }
-        }
-    }
-
-    /// Goes on with the files of a lot that an earlier run left, unless they were written since, or
-    /// are others now.
-    fn go_on_with(&mut self, found: FoundLot, spool: SpoolId) -> Result<(), RunError> {
-        let (mut files, mut is_doubtful) = (Vec::new(), found.is_doubtful);
-        for SpooledFile { id, name, offset, bytes, sha256, expected, modified } in found.files {
-            if let Some(row) = self.database.waiting_file(id)?
-                && (&row.name, row.bytes) == (&name, bytes)
-                && !self.offers.is_on_its_way(id)
-            {
-                // A list may have been added since.
-                is_doubtful |= row.expected.as_ref().is_some_and(|now| *now != sha256 && Some(now) != expected.as_ref());
-                files.push(Carried { row, sha256: Some(sha256), offset, modified, stored: None });
-            }
-        }
-        if files.is_empty() {
-            found.spooled.release();
-            return Ok(());
-        }
-        let rows: Vec<FileRow> = files.iter().map(|file| file.row.clone()).collect();
-        let lot = self.offers.found(found.id, &rows);
-        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: Some(found.spooled), is_doubtful });
-        self.step(Event::Found { lot, spool })
+        self.spool_failure.take().map_or(Ok(()), Err)
     }
 
     /// Records what streams did, in one transaction, and tells the pipeline.
     fn hear(&mut self, told: Vec<Told>) -> Result<(), RunError> {
         let (mut changes, mut ended) = (Vec::new(), Vec::new());
+        let had_failed = self.spool_failure.is_some();
         for told in told {
             match told {
                 Told::Panicked => {
@@ -412,10 +338,11 @@ impl Runner<'_> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
+        let stops = self.spool_failure.is_some() && !had_failed;
         for of in ended {
             self.end_stage(*of)?;
         }
-        Ok(())
+        if stops { self.step(Event::Stopped) } else { Ok(()) }
     }
 
     /// What the end of a stage changes.
@@ -447,17 +374,13 @@ impl Runner<'_> {
             let reason = failure.reason.clone();
             match failure.kind {
                 FailureKind::Spool => {
-                    self.failure.get_or_insert(RunError::SpoolFailed(reason));
+                    self.spool_failure.get_or_insert(RunError::SpoolFailed(reason));
                     continue;
                 }
                 // It keeps its state, and the next run goes on with it.
                 FailureKind::Stopped => continue,
                 FailureKind::Place => {
                     self.failure.get_or_insert(RunError::Unusable { stage: ended.stage, reason });
-                    continue;
-                }
-                FailureKind::Lost => {
-                    changes.push((row.id, Change::ReadAgain { at: now_s }));
                     continue;
                 }
                 FailureKind::Again | FailureKind::Final => record.in_a_row += 1,
@@ -552,8 +475,8 @@ impl Runner<'_> {
         let in_use = self.pipeline.volumes_in_use(stream).map(|volume| volume.0).collect();
         match self.offers.next(self.database, now_s, mounted, &in_use)? {
             Offer::Lot(lot, rows) => {
-                let files = rows.into_iter().map(|row| Carried { row, sha256: None, offset: 0, modified: None, stored: None }).collect();
-                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None, is_doubtful: false });
+                let files = rows.into_iter().map(Carried::new).collect();
+                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
                 Ok(Event::Offered { stream, lot })
             }
             Offer::Later(again_s) => {
@@ -573,8 +496,8 @@ impl Runner<'_> {
     fn begin_write(&mut self, stream: StreamId, lot: LotId) -> Result<(), RunError> {
         let on_its_way = &self.lots[&lot];
         let spooled = on_its_way.spooled.clone().expect("a lot that was read is spooled");
-        let (files, is_doubtful) = (on_its_way.files.clone(), on_its_way.is_doubtful);
-        self.give(stream, Job::Write { lot, files, spooled, is_doubtful })
+        let files = on_its_way.files.clone();
+        self.give(stream, Job::Write { lot, files, spooled })
     }
 
     fn release(&mut self, lot: LotId) {

@@ -67,21 +67,18 @@ impl Offers {
         }
     }
 
-    /// True for a file of a lot on its way.
-    pub(super) fn is_on_its_way(&self, file: FileId) -> bool {
-        self.on_their_way.contains(&file)
-    }
-
     /// A file has left its lot: it arrived, or failed.
     pub(super) fn left(&mut self, file: FileId) {
         self.on_their_way.remove(&file);
     }
 
-    /// A lot that an earlier run left in a spool volume.
-    pub(super) fn found(&mut self, id: LotId, rows: &[FileRow]) -> Lot {
+    /// A lot that an earlier run left in a spool volume. It gets a number of this run: two folders
+    /// may have lots of the same number.
+    pub(super) fn found(&mut self, rows: &[FileRow]) -> Lot {
+        self.lots += 1;
         self.on_their_way.extend(rows.iter().map(|row| row.id));
         self.out_of_order.extend(rows.iter().map(|row| row.id));
-        lot(id, rows)
+        lot(LotId(self.lots), rows)
     }
 
     /// Offers no more files of a volume. Returns false if it was set aside before.
@@ -234,6 +231,6 @@ fn lot(id: LotId, rows: &[FileRow]) -> Lot {
         bytes: rows.iter().map(|row| row.bytes).sum(),
         family: FamilyId(rows[0].family),
         volume: (rows[0].volume != NO_VOLUME).then_some(SourceVolume(rows[0].volume)),
-        priority: u8::from(rows[0].is_recalled),
+        priority: u8::from(rows.iter().any(|row| row.is_recalled)),
     }
 }

@@ -26,8 +26,6 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Attempts for a file whose connection fails, while other files pass. Then the file is to blame.
 const TRIES_BESIDE_OTHERS: u32 = 4;
-/// Bytes of a spooled file that are checked at a time.
-const PIECE_BYTES: usize = 64 << 10;
 /// How often a waiting stream looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,6 +41,13 @@ pub(super) struct Carried {
     pub(super) modified: Option<Modified>,
     /// How it got to the destination.
     pub(super) stored: Option<Stored>,
+}
+
+impl Carried {
+    /// A file that no stage has handled yet.
+    pub(super) fn new(row: FileRow) -> Self {
+        Self { row, sha256: None, offset: 0, modified: None, stored: None }
+    }
 }
 
 /// Why a file did not pass a stage.
@@ -65,32 +70,16 @@ pub(super) enum FailureKind {
     Place,
     /// The run stops; the file isn't to blame.
     Stopped,
-    /// The spool volume failed; the run can't go on.
+    /// The spool volume failed; nothing more can be read.
     Spool,
-    /// What an earlier run left in a spool volume is damaged, and read again.
-    Lost,
 }
 
 /// What a stream is to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    Read {
-        lot: LotId,
-        files: Vec<Carried>,
-        bytes: u64,
-        volume: SpoolVolume,
-    },
-    /// `is_doubtful` says that the lot may be damaged.
-    Write {
-        lot: LotId,
-        files: Vec<Carried>,
-        spooled: Arc<Spooled>,
-        is_doubtful: bool,
-    },
-    Scan {
-        lot: LotId,
-        files: Vec<Carried>,
-    },
+    Read { lot: LotId, files: Vec<Carried>, bytes: u64, volume: SpoolVolume },
+    Write { lot: LotId, files: Vec<Carried>, spooled: Arc<Spooled> },
+    Scan { lot: LotId, files: Vec<Carried> },
 }
 
 /// What a stream did.
@@ -162,7 +151,7 @@ impl Worker {
     pub(super) fn work(&mut self, job: Job) {
         let ended = match job {
             Job::Read { lot, files, bytes, volume } => self.read(lot, files, bytes, &volume),
-            Job::Write { lot, files, spooled, is_doubtful } => self.write(lot, files, &spooled, is_doubtful),
+            Job::Write { lot, files, spooled } => self.write(lot, files, &spooled),
             Job::Scan { lot, files } => self.scan(lot, files),
         };
         // Without a receiver the run has ended with an error.
@@ -290,7 +279,7 @@ impl Worker {
                     match read {
                         Err(Refusal { cause: Cause::Abandoned, .. }) if too_long => Ok(Err(format!("more than {} bytes", row.bytes))),
                         Ok(bytes) if bytes != row.bytes => Ok(Err(format!("{bytes} bytes"))),
-                        read => Ok(read.map(|_| Ok((digester.finish(), modified)))?),
+                        read => Ok(read.map(|_| Ok((digester.finish(), modified, revision)))?),
                     }
                 });
                 if let Err(error) = spooling {
@@ -299,7 +288,7 @@ impl Worker {
                 let wrong = match read {
                     Err(failure) => break Err(failure),
                     Ok(Err(found)) => format!("the source has {found}, and the inventory says {}", row.bytes),
-                    Ok(Ok((digests, modified))) => {
+                    Ok(Ok((digests, modified, revision))) => {
                         let of = |algorithm| digests.iter().find(|digest| digest.algorithm() == algorithm);
                         match &row.expected {
                             Some(expected) if of(expected.algorithm()) != Some(expected) => {
@@ -310,7 +299,7 @@ impl Worker {
                                     expected.hex()
                                 )
                             }
-                            _ => break Ok((of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for"), modified)),
+                            _ => break Ok((of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for"), modified, revision)),
                         }
                     }
                 };
@@ -320,9 +309,9 @@ impl Worker {
                 fresh = true;
             };
             match outcome {
-                Ok((sha256, modified)) => {
+                Ok((sha256, modified, revision)) => {
                     let FileRow { id, name, bytes, expected, .. } = file.row.clone();
-                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected, modified };
+                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected, modified, revision };
                     if let Err(error) = writer.complete(&spooled) {
                         ended.failed.push((file.row, spool_failure(error)));
                         continue;
@@ -350,15 +339,9 @@ impl Worker {
         ended
     }
 
-    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled, is_doubtful: bool) -> Ended {
+    fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled) -> Ended {
         let mut ended = self.ended(Stage::Output, lot);
         let mut left = files;
-        if is_doubtful {
-            let (sound, lost) = left.into_iter().partition(|file| is_sound(file, spooled));
-            left = sound;
-            let failure = || Failure { reason: "the spooled file was damaged".to_owned(), kind: FailureKind::Lost };
-            ended.failed.extend(Vec::into_iter(lost).map(|file| (file.row, failure())));
-        }
         while !left.is_empty() {
             // Files that could not be written for the place's sake are written again.
             let mut again = Vec::new();
@@ -461,26 +444,8 @@ impl Worker {
     }
 }
 
-/// True if what an earlier run spooled of a file is what it read, and what the inventory states.
-fn is_sound(file: &Carried, spooled: &Spooled) -> bool {
-    let digests = read_digests(&mut spooled.reader(file.offset, file.row.bytes), file.row.expected.as_ref());
-    digests.is_ok_and(|digests| file.sha256.iter().chain(&file.row.expected).all(|digest| digests.contains(digest)))
-}
-
-/// The SHA-256 of some content, and the digest of the algorithm that the inventory has.
-fn read_digests(content: &mut dyn io::Read, expected: Option<&Digest>) -> io::Result<Vec<Digest>> {
-    let mut digester = Digester::new(&algorithms(expected));
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        match content.read(&mut piece)? {
-            0 => return Ok(digester.finish()),
-            read => digester.update(&piece[..read]),
-        }
-    }
-}
-
 /// The algorithms by which a file is checked.
-fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
+pub(super) fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
     [Algorithm::Sha256].into_iter().chain(expected.map(Digest::algorithm)).collect()
 }
 

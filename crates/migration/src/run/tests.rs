@@ -10,7 +10,7 @@ use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_places::{Cause, Connection, Listed, Refusal};
 
 use super::again::{self, Finding};
-use super::database::InventoryRow;
+use super::database::{InventoryRow, State};
 use super::destination::PlaceDestination;
 use super::*;
 use crate::journal::{self, JournalWriter, ReplayError, Replayed};
@@ -38,6 +38,8 @@ struct Store {
     /// Why no connection can be opened.
     is_unusable: Mutex<Option<Cause>>,
     reads: Mutex<HashMap<String, u32>>,
+    /// True if it states revisions: here, the digests of files.
+    has_revisions: Mutex<bool>,
     writes: Mutex<HashMap<String, u32>>,
 }
 
@@ -114,6 +116,14 @@ impl Connection for At {
         *self.0.writes.lock().expect("locked").entry(location.to_owned()).or_default() += 1;
         self.0.files.lock().expect("locked").insert(location.to_owned(), written);
         Ok(())
+    }
+
+    fn revision(&mut self, location: &str) -> Result<Option<String>, Refusal> {
+        if !*self.0.has_revisions.lock().expect("locked") {
+            return Ok(None);
+        }
+        let content = self.0.files().get(location).cloned().ok_or_else(|| Refusal::new(Cause::Missing, ""))?;
+        Ok(Some(digest(Algorithm::Sha256, &content).hex()))
     }
 
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {

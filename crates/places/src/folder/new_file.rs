@@ -1,7 +1,9 @@
 //! New files: they are complete before they have their name.
 //!
-//! On Linux, a file begins without any name where the file system can do that, so nothing is left
-//! of it after a kill. Elsewhere it begins with the name of a part, which listings leave out.
+//! On ext4, XFS and tmpfs, a new file begins without any name, so nothing is left of it after a
+//! kill. Elsewhere, and while it replaces another, it has the name of a part, which listings leave
+//! out: ZFS syncs its whole pool when such a file gets its name, Btrfs may lose its content in a
+//! power failure, and others can't do it at all.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -77,9 +79,17 @@ impl Drop for NewFile<'_> {
     }
 }
 
-/// A file without a name that can get one later; `None` if the system or the file system has none.
+/// A file without a name that can get one later; `None` if the system or the file system has none,
+/// or isn't known to do it well.
 #[cfg(target_os = "linux")]
 fn unnamed(folder: BorrowedFd<'_>) -> Option<File> {
+    /// From linux/magic.h.
+    const SUITABLE: [u64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
+    #[allow(clippy::unnecessary_cast, reason = "the type differs from one system to another")]
+    let kind = rustix::fs::fstatfs(folder).ok()?.f_type as u64;
+    if !SUITABLE.contains(&kind) {
+        return None;
+    }
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)).ok()?);
     // Without /proc it couldn't get a name.

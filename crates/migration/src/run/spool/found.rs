@@ -6,9 +6,10 @@
 //!                             {"id":12,"name":"a/b","offset":0,"bytes":5,"sha256":"…"}
 //! ```
 //!
-//! A file gets its line when all of it is in the lot. Nothing is synced, so a lot is as its list
-//! says only until the machine is restarted: after a power failure it may be damaged. Then digests
-//! are compared before files are written to the destination.
+//! A file gets its line when all of it is in the lot. Nothing is synced, so after a power failure a
+//! lot may be damaged. If the machine was restarted, digests are compared before files are written
+//! to the destination. A disk that loses writes otherwise costs attempts of files: what was written
+//! is always read back.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -32,6 +33,9 @@ const CONTENT: &str = ".lot";
 /// How the name of a lot's list ends.
 const LIST: &str = ".files";
 
+/// No run has as many lots. Higher numbers are not those of lots.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// The first line of a list.
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -53,6 +57,8 @@ struct Line {
     expected: Option<String>,
     /// When it was last modified: seconds since 1970 and nanoseconds.
     modified: Option<(i64, u32)>,
+    /// What the source states of it until it changes.
+    revision: Option<String>,
 }
 
 /// A file of a lot that is complete.
@@ -72,12 +78,14 @@ pub struct SpooledFile {
     pub expected: Option<Digest>,
     /// When it was last modified, if the source says so.
     pub modified: Option<Modified>,
+    /// What the source stated of it, until it changes.
+    pub revision: Option<String>,
 }
 
 /// A lot that an earlier run left.
 #[derive(Debug)]
 pub struct FoundLot {
-    /// Its number in that run.
+    /// Its number in that run, or an earlier one.
     pub id: LotId,
     /// Its complete files, at least one.
     pub files: Vec<SpooledFile>,
@@ -132,7 +140,7 @@ impl LotFiles {
         let mut files: Vec<SpooledFile> = Vec::new();
         let mut end = 0;
         for line in lines {
-            let Ok(Line { id, name, offset, bytes, sha256, expected, modified }) = serde_json::from_slice(&line) else { break };
+            let Ok(Line { id, name, offset, bytes, sha256, expected, modified, revision }) = serde_json::from_slice(&line) else { break };
             let (Some(after), Some(sha256)) = (offset.checked_add(bytes), Digest::from_hex(Algorithm::Sha256, &sha256)) else { break };
             let expected = expected.and_then(|text| from_text(&text));
             if offset < end || after > length {
@@ -140,7 +148,7 @@ impl LotFiles {
             }
             end = after;
             let modified = modified.map(|(seconds, nanoseconds)| Modified { seconds, nanoseconds });
-            files.push(SpooledFile { id, name, offset, bytes, sha256, expected, modified });
+            files.push(SpooledFile { id, name, offset, bytes, sha256, expected, modified, revision });
         }
         if end < length {
             // A part of a file, which is read again.
@@ -162,10 +170,11 @@ impl Drop for LotFiles {
 
 /// Notes in a lot's list that a file is complete.
 pub(super) fn note(list: &mut File, file: &SpooledFile) -> io::Result<()> {
-    let SpooledFile { id, name, offset, bytes, sha256, expected, modified } = file;
+    let SpooledFile { id, name, offset, bytes, sha256, expected, modified, revision } = file;
     let expected = expected.as_ref().map(as_text);
     let modified = modified.map(|of| (of.seconds, of.nanoseconds));
-    write_line(list, &Line { id: *id, name: name.clone(), offset: *offset, bytes: *bytes, sha256: sha256.hex(), expected, modified })
+    let (name, sha256, revision) = (name.clone(), sha256.hex(), revision.clone());
+    write_line(list, &Line { id: *id, name, offset: *offset, bytes: *bytes, sha256, expected, modified, revision })
 }
 
 /// Identifies the time since the machine was started, on Linux.
@@ -188,7 +197,7 @@ pub(super) fn lots(folder: &Path, migration: &str) -> io::Result<Vec<FoundLot>> 
             let name = name.strip_prefix(PREFIX)?;
             let number = name.strip_suffix(CONTENT).or_else(|| name.strip_suffix(LIST))?;
             // Nothing else that begins alike is taken for a lot.
-            number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
+            number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number && *parsed < NUMBER_MAX)
         });
         if let Some(number) = number {
             numbers.entry(number).or_insert_with(|| LotFiles::new(folder, LotId(number)));

@@ -148,3 +148,59 @@ fn what_another_migration_spooled_is_not_used() {
     other.add(&rows);
     other.all_arrived();
 }
+
+#[test]
+fn lots_of_one_number_in_two_folders_are_told_apart() {
+    let case = Case::on_disk(&some_files(40));
+    case.spool(40);
+    // As if each folder had been away while the other was filled.
+    let lots = case.spooled(".lot");
+    assert!(lots.len() >= 2);
+    for (number, lot) in lots.iter().take(2).enumerate() {
+        let folder = case.folder.path().join(format!("spool{}", number + 1));
+        fs::rename(lot, folder.join("moved.lot")).expect("moved");
+        fs::rename(lot.with_extension("files"), folder.join("moved.files")).expect("moved");
+    }
+    for folder in ["spool1", "spool2"].map(|name| case.folder.path().join(name)) {
+        for ending in ["lot", "files"] {
+            fs::rename(folder.join(format!("moved.{ending}")), folder.join(format!(".fulgurite-spool-100.{ending}"))).expect("moved");
+        }
+    }
+    case.all_arrived();
+    assert!(case.reads().values().all(|&reads| reads == 1));
+}
+
+#[test]
+fn what_has_changed_at_the_source_is_read_again() {
+    let files = some_files(40);
+    let case = Case::on_disk(&files);
+    *case.source.has_revisions.lock().expect("locked") = true;
+    case.spool(40);
+    // A damaged file was replaced by a good one of the same length, and another was removed.
+    let names: Vec<&String> = files.keys().collect();
+    let good = vec![7; files[names[0]].len()];
+    case.source.files.lock().expect("locked").insert(names[0].clone(), good.clone());
+    case.source.files.lock().expect("locked").remove(names[1]);
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    assert_eq!(notes.failed, []);
+    let arrived = case.destination.files();
+    assert!(arrived[names[0]] == good && arrived[names[1]] == files[names[1]] && arrived.len() == 40);
+    assert_eq!(case.reads().values().filter(|&&reads| reads == 2).count(), 1);
+}
+
+#[test]
+fn if_a_spool_volume_fails_what_is_spooled_arrives_and_makes_room() {
+    let case = Case::on_disk(&some_files(200));
+    let obstacle = case.folder.path().join("spool1/.fulgurite-spool-9.lot");
+    fs::create_dir_all(&obstacle).expect("made");
+    let notes = &mut Notes::default();
+    assert!(matches!(case.run(notes), Err(RunError::SpoolFailed(_))));
+    let migrated = case.database().totals().expect("totals").of(State::Migrated).0;
+    // Eight lots of eight files were read, at least.
+    assert!((64..200).contains(&migrated) && notes.failed.is_empty(), "{migrated}");
+    assert!(case.spooled(".files").is_empty());
+    fs::remove_dir(obstacle).expect("removed");
+    case.all_arrived();
+    assert!(case.reads().values().all(|&reads| reads == 1));
+}
