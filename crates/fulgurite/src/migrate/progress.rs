@@ -1,12 +1,13 @@
 //! `progress.json`: what the last run did, or does.
 
+use anyhow::{Context, Result};
 use fulgurite_domain::Micros;
 use fulgurite_migration::figures::{Figures, StageFigures, StreamFigures};
 use fulgurite_migration::layout::Stage;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::folder::Migration;
+use super::folder::{Migration, write_json};
 use crate::text;
 
 /// What a run did, or does.
@@ -73,6 +74,18 @@ impl RunProgress {
             format!("  {}: {failed} in a row failed; the last: {}", text::harmless(&of.volume), text::harmless(&of.reason))
         };
         std::iter::once(first).chain(self.set_aside.iter().map(line)).collect()
+    }
+
+    /// That of the last run, when another begins. If it was killed, it couldn't say that it ended;
+    /// tapes that it set aside are tried again.
+    pub(super) fn of_earlier(migration: &Migration) -> Result<Option<Self>> {
+        let Some(found) = Self::read(migration) else { return Ok(None) };
+        let is_open = found.ended_at.is_none() || !found.set_aside.is_empty();
+        let earlier = Self { ended_at: found.ended_at.or(Some(found.at)), set_aside: Vec::new(), ..found };
+        if is_open {
+            write_json(&migration.path("progress.json"), &json!(earlier)).context("progress.json")?;
+        }
+        Ok(Some(earlier))
     }
 
     /// What the streams of a stage did.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s, write_json};
 use super::lock::Holder;
+use super::progress::RunProgress;
 use super::watching::Watching;
 use crate::{Outcome, Session, signals, text};
 
@@ -33,6 +34,8 @@ pub(crate) struct Run {
 
 pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let mut migration = Migration::change(&asked.folder, Holder::Run)?;
+    // First: from now on, `status` takes an unfinished one for that of this run.
+    let earlier = RunProgress::of_earlier(&migration)?;
     if !migration.has_inventory()? {
         let (files, _) = migration.take_inventory(&mut |_| {})?;
         session.say(&format!("The source has {}.", text::count(files, "file")));
@@ -69,7 +72,7 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let stop = is_stopped.clone();
     signals::on_stop(None, move || stop.store(true, Ordering::Relaxed))?;
     let began = Instant::now();
-    let mut watching = Watching::new(session, &migration, before, is_stopped.clone())?;
+    let mut watching = Watching::new(session, &migration, earlier, before, is_stopped.clone())?;
     let result = run::run(&setup, &mut migration.database, &mut watching);
     let (metrics, noted) = watching.end(&migration);
     drop(setup);

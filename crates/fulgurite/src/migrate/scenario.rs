@@ -22,7 +22,7 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
     let has_moved = |of: &StageFigures| of.bytes > 0 && of.moving > Micros::ZERO;
     let Some(stages) = stages.filter(|stages| stages.iter().all(has_moved)) else {
         bail!(
-            "the last run hasn't read, written and scanned yet, so its rates aren't known: write a scenario by hand, or run the migration for a while"
+            "no run has moved files through all stages yet, so no rates are known: write a scenario by hand, or run the migration for a while"
         );
     };
     let waiting = totals.of(State::Waiting);

@@ -56,19 +56,17 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    pub(super) fn new(session: &Session, migration: &Migration, before: Totals, is_stopped: Arc<AtomicBool>) -> Result<Self> {
+    /// `earlier` is what an earlier run did.
+    pub(super) fn new(
+        session: &Session,
+        migration: &Migration,
+        earlier: Option<RunProgress>,
+        before: Totals,
+        is_stopped: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let path = migration.path("journal");
         let journal = File::create(&path).and_then(|file| JournalWriter::begin(BufWriter::new(file), &migration.settings.layout));
         let journal = journal.with_context(|| text::path(&path))?;
-        // A run that was killed couldn't say that it ended, and its end isn't that of this run.
-        // Tapes that an earlier run set aside are tried again.
-        let earlier = RunProgress::read(migration);
-        let ended = |of: RunProgress| RunProgress { ended_at: of.ended_at.or(Some(of.at)), set_aside: Vec::new(), ..of };
-        let is_open = earlier.as_ref().is_some_and(|of| of.ended_at.is_none() || !of.set_aside.is_empty());
-        let earlier = earlier.map(ended);
-        if is_open {
-            write_json(&migration.path("progress.json"), &json!(earlier)).context("progress.json")?;
-        }
         // Last: if anything above fails, no run is going on.
         let metrics = RunMetrics::new(&migration.folder, &migration.settings.layout, before);
         let metrics = MetricsWriter::begin(metrics, migration.path("paused"), METRICS_EVERY).context("metrics.prom")?;

@@ -189,7 +189,7 @@ fn a_wrong_destination_or_source_is_refused() {
     place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
     init("source", "destination").fails_with(2, "already exists");
     place.run(&["migrate", "replay", "m"]).fails_with(1, "no run has written it");
-    place.run(&["migrate", "report", "m", "--scenario=s.toml"]).fails_with(1, "no run has moved anything");
+    place.run(&["migrate", "report", "m", "--scenario=s.toml"]).fails_with(1, "no run has moved files");
     // A disk that isn't mounted has no files.
     fs::rename(place.path("source"), place.path("away")).expect("renamed");
     fs::create_dir(place.path("source")).expect("made");
