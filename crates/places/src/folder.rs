@@ -217,6 +217,10 @@ impl Connection for FolderConnection {
         Ok(Some(Modified { seconds, nanoseconds }))
     }
 
+    fn check(&mut self) -> Result<(), Refusal> {
+        self.root().map(drop)
+    }
+
     fn revision(&mut self, location: &str) -> Result<Option<String>, Refusal> {
         let (file, bytes) = self.open(location)?;
         let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;

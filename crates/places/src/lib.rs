@@ -134,6 +134,15 @@ pub trait Connection: Send {
         Ok(None)
     }
 
+    /// Says whether the place is still the one that this connection was opened for, as far as that
+    /// can be told without asking a server.
+    ///
+    /// # Errors
+    /// If it isn't, or can't be reached.
+    fn check(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Returns a text that changes whenever the file is written, if the place can tell without
     /// reading it.
     ///

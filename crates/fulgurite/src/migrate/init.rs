@@ -116,7 +116,7 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
     let unlisted = (before.all().0 - before.of(State::Released).0).saturating_sub(listed - added.new - added.reappeared);
     if unlisted > 0 {
         let unlisted = text::phrase(unlisted, "known file", "known files");
-        session.warn(&format!("The source no longer lists {unlisted}; those still waiting will fail."));
+        session.warn(&format!("The source no longer lists {unlisted}; those still waiting will fail, unless they are spooled."));
     }
     if added.reappeared > 0 {
         let again = text::phrase(added.reappeared, "file that was released", "files that were released");

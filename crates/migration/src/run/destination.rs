@@ -7,6 +7,7 @@ use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_domain::Modified;
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
+use super::same_place::SamePlace;
 use super::spool::Spooled;
 
 /// Where a migration's files go.
@@ -84,13 +85,13 @@ impl Outgoing<'_> {
 }
 
 /// A folder, a bucket or a server as a destination.
-pub struct PlaceDestination(Arc<dyn Place>);
+pub struct PlaceDestination(SamePlace);
 
 impl PlaceDestination {
     /// A place as a destination.
     #[must_use]
     pub fn new(place: Arc<dyn Place>) -> Self {
-        Self(place)
+        Self(SamePlace::new(place))
     }
 }
 
@@ -135,7 +136,11 @@ impl PlaceWriter {
             Ok(bytes) => bytes,
             Err(Refusal { cause: Cause::Missing, .. }) => match write(connection, file, false) {
                 // Another writer was faster.
-                Err(Refusal { cause: Cause::Exists, .. }) => connection.length(file.location)?,
+                Err(Refusal { cause: Cause::Exists, .. }) => match connection.length(file.location) {
+                    // Such as a symbolic link that leads nowhere.
+                    Err(Refusal { cause: Cause::Missing, .. }) => return Err(other_file()),
+                    length => length?,
+                },
                 written => return written.map(|()| Stored::Written),
             },
             Err(refusal) => return Err(refusal),

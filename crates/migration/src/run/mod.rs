@@ -17,6 +17,7 @@ mod earlier;
 pub mod inventory;
 mod offers;
 pub mod pace;
+mod same_place;
 pub mod settings;
 pub mod spool;
 mod stages;
@@ -38,6 +39,7 @@ use fulgurite_places::Place;
 use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, Totals};
 use self::destination::Destination;
 use self::offers::{Offer, Offers};
+use self::same_place::SamePlace;
 use self::spool::{FoundLot, SpoolVolume, Spooled};
 use self::stages::{Carried, Ended, FailureKind, Job, Shared, Told, Worker};
 use crate::event::{Command, Done, Event};
@@ -220,13 +222,14 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
     let last = found.iter().flatten().map(|lot| lot.id).max().unwrap_or(LotId(0));
     let pipeline = Pipeline::new(&setup.layout);
     let stages: Vec<Stage> = pipeline.streams().map(|(place, _)| place.stage).collect();
+    let source: Arc<dyn Place> = Arc::new(SamePlace::new(setup.source.clone()));
     let (told, hears) = channel();
     let shared = Arc::new(Shared::default());
     let mut threads = Vec::new();
     let mut jobs = Vec::new();
     for stream in (0..).take(stages.len()).map(StreamId) {
         let (sender, receiver) = channel::<Job>();
-        let (source, destination, shared, told) = (setup.source.clone(), setup.destination.clone(), shared.clone(), told.clone());
+        let (source, destination, shared, told) = (source.clone(), setup.destination.clone(), shared.clone(), told.clone());
         let migration = migration.clone();
         let name = format!("{} {}", stages[usize::from(stream.0)].name(), stream.0);
         let thread = thread::Builder::new().name(name).spawn(move || {

@@ -45,7 +45,11 @@ impl SpoolVolume {
     pub fn prepare(&self, migration: &str) -> io::Result<Prepared> {
         let Self::Folder(folder) = self else { return Ok(Prepared::default()) };
         fs::create_dir_all(folder)?;
-        let lock = File::create(folder.join(LOCK))?;
+        let path = folder.join(LOCK);
+        if path.is_symlink() {
+            return Err(io::Error::other(format!("{} is a symbolic link", path.display())));
+        }
+        let lock = File::options().write(true).create(true).truncate(false).open(path)?;
         lock.try_lock().map_err(|_| io::Error::other(format!("another migration uses the spool folder {}", folder.display())))?;
         Ok(Prepared { lock: Some(lock), found: found::lots(folder, migration)? })
     }

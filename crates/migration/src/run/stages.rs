@@ -357,12 +357,16 @@ impl Worker {
                     let results = output.write(&outgoing);
                     *moving += began.elapsed();
                     assert_eq!(results.len(), outgoing.len(), "each file has a result");
+                    // A folder that isn't there any more refuses each file.
+                    let may_be_gone = |refusal: &Refusal| !is_places(refusal.cause) && refusal.cause != Cause::Unsupported;
+                    let is_gone = results.iter().any(|result| result.as_ref().is_err_and(may_be_gone)) && worker.destination_is_gone();
+                    let is_to_blame = |refusal: &Refusal| is_places(refusal.cause) || is_gone && may_be_gone(refusal);
                     // Without any progress, the place is to blame.
-                    match results.iter().find_map(|result| result.as_ref().err().filter(|refusal| is_places(refusal.cause))) {
-                        Some(refusal) if results.iter().all(|result| result.as_ref().is_err_and(|refusal| is_places(refusal.cause))) => {
+                    match results.iter().find_map(|result| result.as_ref().err().filter(|refusal| is_to_blame(refusal))) {
+                        Some(refusal) if results.iter().all(|result| result.as_ref().is_err_and(is_to_blame)) => {
                             Err(refusal.clone().into())
                         }
-                        _ => Ok(results),
+                        _ => Ok((results, is_gone)),
                     }
                 });
             match written {
@@ -370,14 +374,14 @@ impl Worker {
                     ended.failed.extend(left.into_iter().map(|file| (file.row, failure.clone())));
                     break;
                 }
-                Ok(results) => {
+                Ok((results, is_gone)) => {
                     for (mut file, result) in left.into_iter().zip(results) {
                         match result {
                             Ok(stored) => {
                                 file.stored = Some(stored);
                                 ended.passed.push(file);
                             }
-                            Err(refusal) if is_places(refusal.cause) => again.push(file),
+                            Err(refusal) if is_places(refusal.cause) || is_gone && refusal.cause != Cause::Unsupported => again.push(file),
                             Err(refusal) => {
                                 let kind = if refusal.cause == Cause::Unsupported { FailureKind::Final } else { FailureKind::Again };
                                 ended.failed.push((file.row, Failure { reason: reason(&refusal), kind }));

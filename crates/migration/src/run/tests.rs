@@ -1,3 +1,4 @@
+mod outages;
 mod spooled;
 mod volumes;
 

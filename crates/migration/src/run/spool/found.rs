@@ -122,7 +122,8 @@ impl LotFiles {
         // Other users must not read what is spooled.
         let mut options = OpenOptions::new();
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.write(true).create(true).truncate(true);
+        // A run has no number twice, so something else with this name isn't its own.
+        options.write(true).create_new(true);
         let content = options.open(&self.content)?;
         let mut list = options.open(&self.list)?;
         write_line(&mut list, &Header { migration: migration.to_owned(), boot: boot() })?;
@@ -192,7 +193,11 @@ fn write_line(list: &mut File, line: &impl Serialize) -> io::Result<()> {
 pub(super) fn lots(folder: &Path, migration: &str) -> io::Result<Vec<FoundLot>> {
     let mut numbers: BTreeMap<u64, LotFiles> = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
+        let entry = entry?;
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        let name = entry.file_name();
         let number = name.to_str().and_then(|name| {
             let name = name.strip_prefix(PREFIX)?;
             let number = name.strip_suffix(CONTENT).or_else(|| name.strip_suffix(LIST))?;

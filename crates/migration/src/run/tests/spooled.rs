@@ -204,3 +204,23 @@ fn if_a_spool_volume_fails_what_is_spooled_arrives_and_makes_room() {
     case.all_arrived();
     assert!(case.reads().values().all(|&reads| reads == 1));
 }
+
+#[test]
+fn symbolic_links_in_a_spool_folder_are_not_followed() {
+    let case = Case::on_disk(&some_files(20));
+    let victim = case.folder.path().join("victim");
+    fs::write(&victim, "precious").expect("written");
+    let spool = case.folder.path().join("spool1");
+    fs::create_dir(&spool).expect("made");
+    for name in [".fulgurite-spool-1.lot", ".fulgurite-spool-1.files", ".fulgurite-spool-lock"] {
+        let link = spool.join(name);
+        // The lock of the run before.
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&victim, &link).expect("a link");
+        let result = case.run(&mut Notes::default());
+        assert!(matches!(result, Err(RunError::Spool(_) | RunError::SpoolFailed(_))), "{result:?}");
+        assert_eq!(fs::read(&victim).expect("a file"), b"precious");
+        fs::remove_file(link).expect("removed");
+    }
+    case.all_arrived();
+}
