@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes    63 61 66 e9                 "café" in Latin-1
-//! location "caf‛E9"                    as rclone writes it: U+201B and two digits for each byte
+//! location "caf‛E9"                    as rclone writes it: U+201B and two hex digits for each byte
 //! ```
 //!
 //! A file system accepts almost any bytes as a name, and old ones have names in old encodings.
@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-/// What a byte begins with that isn't part of UTF-8.
+/// Marks a quoted byte.
 const QUOTE: char = '\u{201b}';
 
 /// The location of a file with this name or path.

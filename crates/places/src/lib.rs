@@ -107,9 +107,8 @@ pub trait Connection: Send {
         }
     }
 
-    /// As [`write`](Self::write) if it `replaces` what has the name, else as
-    /// [`write_new`](Self::write_new). The file was last modified at `modified`, as far as the place
-    /// keeps such times.
+    /// Writes a file with the time at which it was last modified: as [`write`](Self::write) if
+    /// `replaces`, else as [`write_new`](Self::write_new). Places without such times leave it out.
     ///
     /// # Errors
     /// As those.
@@ -134,8 +133,7 @@ pub trait Connection: Send {
         Ok(None)
     }
 
-    /// Says whether the place is still the one that this connection was opened for, as far as that
-    /// can be told without asking a server.
+    /// Checks that the place is still the one that this connection was opened for. Asks no server.
     ///
     /// # Errors
     /// If it isn't, or can't be reached.

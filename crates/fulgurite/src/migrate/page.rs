@@ -100,10 +100,10 @@ fn certificate(out: &mut String, known: &Known) {
 fn set_aside(out: &mut String, known: &Known) {
     let Some(progress) = known.progress.as_ref().filter(|progress| !progress.set_aside.is_empty()) else { return };
     heading(out, "Tapes set aside");
-    let which = if known.is_running() { "The run that is going on" } else { "The last run" };
-    paragraph(out, &format!("{which} stopped reading these tapes. The next tries them again."));
+    let which = if known.is_running() { "The current run" } else { "The last run" };
+    paragraph(out, &format!("{which} stopped reading these tapes; the next run tries them again."));
     let row = |of: &SetAside| vec![Cell::Text(of.volume.clone()), Cell::Number(grouped(of.failed.into())), Cell::Text(of.reason.clone())];
-    table(out, &["tape", "#files in a row that failed", "reason of the last"], progress.set_aside.iter().map(row));
+    table(out, &["tape", "#files in a row that failed", "last error"], progress.set_aside.iter().map(row));
 }
 
 fn last_run(out: &mut String, known: &Known) {

@@ -76,8 +76,8 @@ impl RunProgress {
         std::iter::once(first).chain(self.set_aside.iter().map(line)).collect()
     }
 
-    /// That of the last run, when another begins. If it was killed, it couldn't say that it ended;
-    /// tapes that it set aside are tried again.
+    /// Reads the last run's progress when another begins, and marks it as ended: a run that was
+    /// killed couldn't do that. Tapes that it set aside are tried again.
     pub(super) fn of_earlier(migration: &Migration) -> Result<Option<Self>> {
         let Some(found) = Self::read(migration) else { return Ok(None) };
         let is_open = found.ended_at.is_none() || !found.set_aside.is_empty();

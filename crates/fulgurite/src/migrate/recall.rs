@@ -31,7 +31,7 @@ pub(crate) struct Recall {
     /// A file with a name on each line
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// Names in the list end with a NUL byte, as `find -print0` writes them, and not with the line
+    /// Names in the list end with a NUL byte instead of a line break, as `find -print0` writes them
     #[arg(long, short = '0', requires = "list")]
     null: bool,
 }
@@ -48,7 +48,7 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
     let list = asked.list.as_ref().map(|path| File::open(path).map(BufReader::new).with_context(|| text::path(path))).transpose()?;
     let mut recalling = Recalling { database: &mut migration.database, all: Recalled::default(), unknown: HashSet::new() };
     // The names on the command line are the first.
-    let names: Vec<String> = asked.names.iter().map(|name| location_of(name.as_bytes()).into_owned()).collect();
+    let names: Vec<String> = asked.names.iter().map(|name| below(&location_of(name.as_bytes())).to_owned()).collect();
     recalling.recall(&names, Database::recall)?;
     if let (Some(path), Some(list)) = (&asked.list, list) {
         let mut names = Vec::new();
@@ -84,6 +84,11 @@ pub(super) fn recall(session: &Session, asked: &Recall) -> Result<Outcome> {
         ));
     }
     Ok(Outcome::troubled_if(unknown + all.failed > 0))
+}
+
+/// A name as `find .` prints it, without the folder itself.
+fn below(name: &str) -> &str {
+    name.strip_prefix("./").unwrap_or(name)
 }
 
 /// What was recalled so far.
@@ -122,7 +127,7 @@ fn listed(list: impl BufRead + 'static, ends_with_nul: bool) -> Box<dyn Iterator
             bytes.pop();
         }
         // Names in another encoding are written as folders list them.
-        Ok(location_of(&bytes).into_owned())
+        Ok(below(&location_of(&bytes)).to_owned())
     };
     let is_name = |name: &io::Result<String>| name.as_ref().map_or(true, |name| !name.is_empty());
     Box::new(list.split(if ends_with_nul { 0 } else { b'\n' }).map(name).filter(is_name))

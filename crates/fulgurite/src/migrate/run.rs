@@ -34,7 +34,7 @@ pub(crate) struct Run {
 
 pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let mut migration = Migration::change(&asked.folder, Holder::Run)?;
-    // First: from now on, `status` takes an unfinished one for that of this run.
+    // First: while this run holds the lock, `status` takes unfinished progress for its own.
     let earlier = RunProgress::of_earlier(&migration)?;
     if !migration.has_inventory()? {
         let (files, _) = migration.take_inventory(&mut |_| {})?;
@@ -80,9 +80,12 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
         Some(archive) => archive.archive().flush(&Unwatched).map(drop),
         None => Ok(()),
     };
-    let done = result.map(drop).context("the run is incomplete; the next goes on from there").and(noted);
-    let done =
-        done.and_then(|()| flush().context("all files are staged in the archive, and safe there, but not all of them are on platters"));
+    let done = result.map(drop).context("the run is incomplete; the next one continues from there").and(noted);
+    let done = done.and_then(|()| {
+        flush().context(
+            "the files that were migrated are safe in the archive's staging, but not all of them are on platters: run `fulgurite flush`",
+        )
+    });
     // Metrics say that the run is going on until the archive has written its platters.
     let written = metrics.end().context("metrics.prom");
     done?;

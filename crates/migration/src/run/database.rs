@@ -318,7 +318,7 @@ impl Database {
         self.fact("identity")?.ok_or(DatabaseError::Damaged("no identity"))
     }
 
-    /// A file that waits, and isn't to be tried again after a failure; `None` if it doesn't.
+    /// The file, if it waits, and not to be tried again after a failure.
     ///
     /// # Errors
     /// [`DatabaseError`].

@@ -72,7 +72,7 @@ impl Runner<'_> {
     /// Hands the lots that an earlier run left in each spool volume to the pipeline. If the run is
     /// stopped meanwhile, the others stay there.
     pub(super) fn go_on_with(&mut self, found: Vec<Vec<FoundLot>>) -> Result<(), RunError> {
-        // Without it, nothing is known to have changed.
+        // If it can't be reached, files count as unchanged.
         let mut source = self.setup.source.connect().ok();
         let mut used = HashSet::new();
         for (spool, lots) in (0..).map(SpoolId).zip(found) {
@@ -116,8 +116,8 @@ impl Runner<'_> {
     }
 }
 
-/// True unless the file is another now, at the source or in the inventory. One that is gone from
-/// the source isn't another.
+/// True unless the file has changed, at the source or in the inventory. A file that is gone from
+/// the source counts as unchanged.
 fn is_same(file: &SpooledFile, row: &FileRow, source: Option<&mut (dyn Connection + 'static)>) -> bool {
     let is_changed = match (&file.revision, source) {
         (Some(then), Some(source)) => source.revision(&file.name).is_ok_and(|now| now.as_ref() != Some(then)),
@@ -126,8 +126,8 @@ fn is_same(file: &SpooledFile, row: &FileRow, source: Option<&mut (dyn Connectio
     (&row.name, row.bytes) == (&file.name, file.bytes) && !is_changed
 }
 
-/// True if the file needn't be read to know that it has its digests: nothing was lost, and no list
-/// of digests was added since.
+/// True if the file's digests needn't be compared: the machine wasn't restarted, and the inventory
+/// has no new digest of the file.
 fn is_certain(file: &SpooledFile, row: &FileRow, is_doubtful: bool) -> bool {
     let is_known = |expected: &Digest| *expected == file.sha256 || Some(expected) == file.expected.as_ref();
     !is_doubtful && row.expected.as_ref().is_none_or(is_known)

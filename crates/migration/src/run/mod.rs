@@ -191,7 +191,8 @@ struct Runner<'a> {
     volumes: BTreeMap<u32, FailureRecord>,
     /// Why the run ends, after what has arrived is recorded.
     failure: Option<RunError>,
-    /// Why nothing more is read: the run ends when what is spooled has arrived. It makes room.
+    /// Why inputs have stopped. The run ends once the spooled lots have arrived, which makes room
+    /// in the spool volume.
     spool_failure: Option<RunError>,
 }
 

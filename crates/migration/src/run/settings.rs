@@ -138,7 +138,7 @@ fn place(reader: &mut Reader, name: &'static str, about: &'static str) -> PlaceS
 fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) {
     let mut section = reader.section("spool", "Spool volumes, where files wait between reading and writing.");
     let memory =
-        section.setting("memory", bytes("0 B"..="1 TB"), "256 MB", "Bytes of the volume in memory, which is used first; 0 disables it. What is in memory is read again after a crash, and what is in a folder isn't.");
+        section.setting("memory", bytes("0 B"..="1 TB"), "256 MB", "Bytes of the volume in memory, which is used first; 0 disables it. After a crash, files in memory are read again; complete files in folders aren't.");
     let folders = section.setting(
         "folders",
         list(text(), 0..=64),

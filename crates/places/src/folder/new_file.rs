@@ -1,9 +1,9 @@
 //! New files: they are complete before they have their name.
 //!
-//! On ext4, XFS and tmpfs, a new file begins without any name, so nothing is left of it after a
-//! kill. Elsewhere, and while it replaces another, it has the name of a part, which listings leave
-//! out: ZFS syncs its whole pool when such a file gets its name, Btrfs may lose its content in a
-//! power failure, and others can't do it at all.
+//! On ext4, XFS and tmpfs, a new file begins as an unnamed file (`O_TMPFILE`), so a kill leaves
+//! nothing. On other file systems, and while a file is replaced, it has the name of a part, which
+//! listings leave out. Naming an unnamed file syncs the whole pool on ZFS, and on Btrfs its content
+//! may be lost in a power failure.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -42,8 +42,8 @@ impl<'a> NewFile<'a> {
         let _ = rustix::fs::futimens(&self.file, &Timestamps { last_access, last_modification });
     }
 
-    /// Gives it its name, once its content is on the medium. Unless it `replaces` what has the
-    /// name, that is `EXIST`.
+    /// Syncs the content, then gives the file its name. If something has that name, it is replaced
+    /// if `replaces`; else this fails with `EXIST`.
     pub(super) fn publish(mut self, name: &[u8], replaces: bool) -> Result<(), Errno> {
         rustix::fs::fsync(&self.file)?;
         if self.part.is_none() {
@@ -79,8 +79,8 @@ impl Drop for NewFile<'_> {
     }
 }
 
-/// A file without a name that can get one later; `None` if the system or the file system has none,
-/// or isn't known to do it well.
+/// An unnamed file that can be named later; `None` where that isn't supported, or isn't known to be
+/// safe and fast.
 #[cfg(target_os = "linux")]
 fn unnamed(folder: BorrowedFd<'_>) -> Option<File> {
     /// From linux/magic.h.

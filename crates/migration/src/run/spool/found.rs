@@ -91,7 +91,8 @@ pub struct FoundLot {
     pub files: Vec<SpooledFile>,
     /// Its content.
     pub spooled: Arc<Spooled>,
-    /// True if the machine was restarted since, so that the content may be damaged.
+    /// True unless the machine is known not to have been restarted since: the content may be
+    /// damaged.
     pub is_doubtful: bool,
 }
 
