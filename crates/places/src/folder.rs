@@ -191,11 +191,11 @@ impl Connection for FolderConnection {
     }
 
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        self.publish(location, bytes, content, None, true)
+        self.write_modified(location, bytes, content, None, true)
     }
 
     fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        self.publish(location, bytes, content, None, false)
+        self.write_modified(location, bytes, content, None, false)
     }
 
     fn write_modified(
@@ -206,7 +206,17 @@ impl Connection for FolderConnection {
         modified: Option<Modified>,
         replaces: bool,
     ) -> Result<(), Refusal> {
-        self.publish(location, bytes, content, modified, replaces)
+        let (folder, name) = self.parent(location, true)?;
+        let mut new = NewFile::create(folder.as_fd()).map_err(|errno| refusal(errno, location))?;
+        self.buffer.resize(BUFFER_BYTES, 0);
+        copy(&mut new.file, location, bytes, content, &mut self.buffer)?;
+        if let Some(modified) = modified {
+            new.set_modified(modified);
+        }
+        new.publish(&name, replaces).map_err(|errno| match errno {
+            Errno::EXIST => Refusal::new(Cause::Exists, location),
+            errno => refusal(errno, location),
+        })
     }
 
     fn modified(&mut self, location: &str) -> Result<Option<Modified>, Refusal> {
@@ -245,30 +255,6 @@ impl Connection for FolderConnection {
 
     fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
         Ok(None)
-    }
-}
-
-impl FolderConnection {
-    /// Writes a file, and gives it its name once it is complete.
-    fn publish(
-        &mut self,
-        location: &str,
-        bytes: u64,
-        content: &mut dyn Read,
-        modified: Option<Modified>,
-        replaces: bool,
-    ) -> Result<(), Refusal> {
-        let (folder, name) = self.parent(location, true)?;
-        let mut new = NewFile::create(folder.as_fd()).map_err(|errno| refusal(errno, location))?;
-        self.buffer.resize(BUFFER_BYTES, 0);
-        copy(&mut new.file, location, bytes, content, &mut self.buffer)?;
-        if let Some(modified) = modified {
-            new.set_modified(modified);
-        }
-        new.publish(&name, replaces).map_err(|errno| match errno {
-            Errno::EXIST => Refusal::new(Cause::Exists, location),
-            errno => refusal(errno, location),
-        })
     }
 }
 

@@ -72,6 +72,9 @@ impl Runner<'_> {
     /// Hands the lots that an earlier run left in each spool volume to the pipeline. If the run is
     /// stopped meanwhile, the others stay there.
     pub(super) fn go_on_with(&mut self, found: Vec<Vec<FoundLot>>) -> Result<(), RunError> {
+        if found.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
         // If it can't be reached, files count as unchanged.
         let mut source = self.setup.source.connect().ok();
         let mut used = HashSet::new();
