@@ -91,14 +91,14 @@ impl FolderConnection {
     /// Opens the root, if it is still the folder that this connection was opened for.
     fn root(&self) -> Result<OwnedFd, Refusal> {
         let (root, identity) = open_root(&self.folder.root)?;
-        let fault = |problem: &str| Err(Refusal::new(Cause::Fault, format!("{}: {problem}", self.folder.root.display())));
+        let absent = |problem: &str| Err(Refusal::new(Cause::Absent, format!("{}: {problem}", self.folder.root.display())));
         if identity != self.identity {
-            return fault("another folder than before is at this path; was it mounted or unmounted?");
+            return absent("another folder than before is at this path; was it mounted or unmounted?");
         }
         let Some(marker) = &self.folder.marker else { return Ok(root) };
         match open_beneath(root.as_fd(), &name_at(marker), OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(_) => Ok(root),
-            Err(Errno::NOENT | Errno::NOTDIR) => fault(&format!("it lacks its marker {marker:?}; is the right file system mounted?")),
+            Err(Errno::NOENT | Errno::NOTDIR) => absent(&format!("it lacks its marker {marker:?}; is the right file system mounted?")),
             Err(errno) => Err(refusal(errno, marker)),
         }
     }
@@ -283,8 +283,8 @@ fn open_root(path: &Path) -> Result<(OwnedFd, Identity), Refusal> {
         Ok((root, (status.st_dev as u64, status.st_ino as u64)))
     };
     open().map_err(|errno| match errno {
-        Errno::NOENT => Refusal::new(Cause::Fault, format!("the folder {about} does not exist; is it mounted?")),
-        Errno::NOTDIR => Refusal::new(Cause::Fault, format!("{about} is not a folder")),
+        Errno::NOENT => Refusal::new(Cause::Absent, format!("the folder {about} does not exist; is it mounted?")),
+        Errno::NOTDIR => Refusal::new(Cause::Absent, format!("{about} is not a folder")),
         errno => refusal(errno, &about),
     })
 }

@@ -280,6 +280,10 @@ pub enum Cause {
     /// The connection was refused, reset or closed, or a name can't be resolved.
     #[error("connection failed")]
     Connection,
+    /// The whole place is gone, or another is where it was: a folder that isn't mounted, a bucket
+    /// that doesn't exist. Says nothing about any file.
+    #[error("the place is not there")]
+    Absent,
     /// The place reports a fault of its own, such as HTTP 500 or an I/O error of a disk.
     #[error("the place reports a fault")]
     Fault,
@@ -298,7 +302,7 @@ impl Cause {
     /// True if the same request may succeed soon, without any change.
     #[must_use]
     pub fn is_temporary(self) -> bool {
-        matches!(self, Self::Throttled { .. } | Self::TimedOut | Self::Cut { .. } | Self::Connection | Self::Fault)
+        matches!(self, Self::Throttled { .. } | Self::TimedOut | Self::Cut { .. } | Self::Connection | Self::Absent | Self::Fault)
     }
 
     /// A short name for reports and metrics.
@@ -312,6 +316,7 @@ impl Cause {
             Self::TimedOut => "timed-out",
             Self::Cut { .. } => "cut",
             Self::Connection => "connection",
+            Self::Absent => "absent",
             Self::Fault => "fault",
             Self::Exists => "exists",
             Self::Abandoned => "abandoned",

@@ -185,13 +185,13 @@ fn join(root: &str, location: &str) -> String {
 
 /// Makes sure that the folder of the place exists, and contains its marker.
 fn check_root(session: &mut Session, place: &Sftp) -> Result<(), Failure> {
-    let fault = |problem: String| Err(Failure::Broken(Refusal::new(Cause::Fault, problem)));
+    let absent = |problem: String| Err(Failure::Broken(Refusal::new(Cause::Absent, problem)));
     let root = &place.root;
     match session.stat(root) {
         Ok(attributes) if attributes.is_folder() => {}
-        Ok(_) => return fault(format!("{root} is not a folder")),
+        Ok(_) => return absent(format!("{root} is not a folder")),
         Err(Failure::Status { code: packet::STATUS_NO_SUCH_FILE, .. }) => {
-            return fault(format!("the folder {root} does not exist; is it mounted?"));
+            return absent(format!("the folder {root} does not exist; is it mounted?"));
         }
         Err(failure) => return Err(failure),
     }
@@ -199,7 +199,7 @@ fn check_root(session: &mut Session, place: &Sftp) -> Result<(), Failure> {
     match session.stat(&join(root, marker)) {
         Ok(_) => Ok(()),
         Err(Failure::Status { code: packet::STATUS_NO_SUCH_FILE, .. }) => {
-            fault(format!("{root} lacks its marker {marker:?}; is the right file system mounted?"))
+            absent(format!("{root} lacks its marker {marker:?}; is the right file system mounted?"))
         }
         Err(failure) => Err(failure),
     }

@@ -127,7 +127,9 @@ impl Watched {
 fn timing(finding: &Finding, stream: Duration) -> Option<Timing> {
     match finding {
         Finding::Unavailable(Unavailability::Refused(refusal)) => match refusal.cause {
-            Cause::TimedOut | Cause::Cut { .. } | Cause::Connection | Cause::Fault | Cause::Throttled { .. } => Some(Timing::Unanswered),
+            Cause::TimedOut | Cause::Cut { .. } | Cause::Connection | Cause::Absent | Cause::Fault | Cause::Throttled { .. } => {
+                Some(Timing::Unanswered)
+            }
             Cause::Missing | Cause::Lost | Cause::Denied | Cause::Abandoned | Cause::Exists | Cause::Unsupported => None,
         },
         Finding::Unavailable(_) | Finding::Missing | Finding::Lost { .. } => None,

@@ -116,27 +116,38 @@ fn a_worker_that_is_killed_in_mid_job_costs_nothing() {
 #[test]
 fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
     let place = shared();
-    let worker = Worker::start(&place);
-    // Whether a job is handed over depends on how busy both processes are.
+    // Whether a job is handed over depends on how busy both processes are, and a job that was
+    // claimed may be taken back before it is decoded.
     let begun = Instant::now();
-    let mut was_claimed = false;
-    while !was_claimed {
-        assert!(begun.elapsed() < Duration::from_secs(300), "no job was claimed in five minutes");
-        let mut reading = read(&place);
-        while reading.try_wait().expect("a child").is_none() {
-            was_claimed |= claimed(&place) > 0;
-            std::thread::sleep(Duration::from_millis(2));
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(300), "no job was decoded in five minutes");
+        let worker = Worker::start(&place);
+        finish(&place, read(&place));
+        let decoding = format!("decoding  here, and by the workers of {}\n", place.path("jobs").display());
+        assert!(place.good(&["status"]).text().contains(&decoding));
+        let (status, totals) = worker.stop();
+        assert_eq!(status.code(), Some(0));
+        assert_eq!((&totals["lost"], &totals["refused"]), (&0.into(), &0.into()));
+        if totals["jobs"].as_u64() > Some(0) {
+            assert!(totals["sectors"].as_u64() >= totals["jobs"].as_u64(), "{totals}");
+            break;
         }
-        finish(&place, reading);
     }
-    let decoding = format!("decoding  here, and by the workers of {}\n", place.path("jobs").display());
-    assert!(place.good(&["status"]).text().contains(&decoding));
-    let (status, totals) = worker.stop();
-    assert_eq!(status.code(), Some(0));
-    assert!(totals["jobs"].as_u64() > Some(0) && totals["sectors"].as_u64() > totals["jobs"].as_u64(), "{totals}");
-    assert_eq!((&totals["lost"], &totals["refused"]), (&0.into(), &0.into()));
-    for folder in ["alive", "tmp", "jobs", "claimed"] {
-        assert_eq!(fs::read_dir(place.path("jobs").join(folder)).expect("a folder").count(), 0, "{folder}");
+    let left = || -> usize {
+        let entries = |folder| fs::read_dir(place.path("jobs").join(folder)).expect("a folder").count();
+        ["alive", "tmp", "jobs", "claimed"].into_iter().map(entries).sum()
+    };
+    if left() > 0 {
+        // An archive waits for two seconds for the folder when it ends. What it leaves on a busy
+        // machine is removed by others after a minute.
+        let worker = Worker::start(&place);
+        let begun = Instant::now();
+        while left() > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(180), "files were left in the decode folder");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        worker.stop();
+        assert_eq!(left(), 0);
     }
     fs::remove_dir_all(place.path("jobs")).expect("removed");
     let status = place.good(&["status"]);

@@ -180,7 +180,7 @@ impl Worker {
                 Err(Refused::Connecting(refusal)) => return fail(&refusal, FailureKind::Place),
                 Err(Refused::File(refusal)) if is_places(refusal.cause) => {
                     // A place that serves others can be reached.
-                    if tries >= TRIES_BESIDE_OTHERS && passed(self) > before {
+                    if refusal.cause != Cause::Absent && tries >= TRIES_BESIDE_OTHERS && passed(self) > before {
                         return fail(&refusal, FailureKind::Again);
                     }
                     refusal
@@ -476,5 +476,5 @@ fn reason(refusal: &Refusal) -> String {
 
 /// True if a refusal concerns the whole place, and not one file.
 fn is_places(cause: Cause) -> bool {
-    matches!(cause, Cause::Throttled { .. } | Cause::Connection | Cause::TimedOut)
+    matches!(cause, Cause::Throttled { .. } | Cause::Connection | Cause::Absent | Cause::TimedOut)
 }

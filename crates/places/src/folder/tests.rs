@@ -33,30 +33,30 @@ fn nothing_is_missing_without_its_folder() {
     assert_eq!(causes(&mut *connection, "a"), (Cause::Missing, Cause::Missing));
     // Unmounted, and the mount point is gone.
     std::fs::rename(&root, parent.path().join("elsewhere")).expect("it can be renamed");
-    assert_eq!(causes(&mut *connection, "a"), (Cause::Fault, Cause::Fault));
+    assert_eq!(causes(&mut *connection, "a"), (Cause::Absent, Cause::Absent));
     assert!(connection.list(&mut |_| true).is_err() && connection.remove("a").is_err());
     // Unmounted, and the mount point is empty.
     std::fs::create_dir(&root).expect("the path is free");
-    assert_eq!(causes(&mut *connection, "a"), (Cause::Fault, Cause::Fault));
+    assert_eq!(causes(&mut *connection, "a"), (Cause::Absent, Cause::Absent));
     assert!(connection.write("a", 0, &mut &b""[..]).is_err());
     // A file is in the place of the folder.
     std::fs::remove_dir(&root).expect("it is empty");
     std::fs::write(&root, "").expect("the path is free");
-    assert_eq!(causes(&mut *connection, "a"), (Cause::Fault, Cause::Fault));
-    assert_eq!(place.connect().err().map(|refusal| refusal.cause), Some(Cause::Fault));
+    assert_eq!(causes(&mut *connection, "a"), (Cause::Absent, Cause::Absent));
+    assert_eq!(place.connect().err().map(|refusal| refusal.cause), Some(Cause::Absent));
 }
 
 #[test]
 fn nothing_is_missing_without_the_marker() {
     let (folder, _) = folder();
     let place = Folder::new(folder.path()).with_marker("here/it is").expect("a valid location");
-    assert!(place.connect().err().is_some_and(|refusal| refusal.cause == Cause::Fault && refusal.detail.contains("here/it is")));
+    assert!(place.connect().err().is_some_and(|refusal| refusal.cause == Cause::Absent && refusal.detail.contains("here/it is")));
     std::fs::create_dir(folder.path().join("here")).expect("it is new");
     std::fs::write(folder.path().join("here/it is"), "").expect("it is new");
     let mut connection = place.connect().expect("the marker is there");
     assert_eq!(causes(&mut *connection, "a"), (Cause::Missing, Cause::Missing));
     std::fs::remove_file(folder.path().join("here/it is")).expect("it is there");
-    assert_eq!(causes(&mut *connection, "a"), (Cause::Fault, Cause::Fault));
+    assert_eq!(causes(&mut *connection, "a"), (Cause::Absent, Cause::Absent));
 }
 
 #[test]
