@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cause, Connection, Listed, Place};
+use super::{Cause, Connection, Listed, Place, Unchanged};
 
 /// Lengths around the sizes of buffers and packets.
 const LENGTHS: [usize; 6] = [0, 1, 32 << 10, (256 << 10) - 1, (256 << 10) + 1, 3 << 20];
@@ -80,6 +80,16 @@ pub(super) fn check(place: &dyn Place) {
     let after = connection.revision("folder/b c").expect("it is there");
     assert!(before.is_some() == after.is_some() && (before.is_none() || before != after), "{before:?} {after:?}");
     connection.write("folder/b c", 3, &mut &b"new"[..]).expect("it can be replaced");
+
+    // A file that doesn't change is read with what the place states of it.
+    let mut content = Vec::new();
+    let unchanged = connection.read_unchanged("folder/b c", &mut |piece| {
+        content.extend(piece);
+        true
+    });
+    let (modified, revision) = (connection.modified("folder/b c"), connection.revision("folder/b c"));
+    let stated = Unchanged { bytes: 3, modified: modified.expect("it is there"), revision: revision.expect("it is there") };
+    assert_eq!((unchanged, &*content), (Ok(stated), &b"new"[..]));
 
     // A write that fails changes nothing and leaves nothing.
     for (stated, content) in [(4, &b"new"[..]), (2, b"new"), (0, b"new"), (3, b"")] {

@@ -34,7 +34,7 @@ use rustix::io::Errno;
 use self::listing::Listing;
 use self::new_file::NewFile;
 use super::location;
-use super::{Cause, Connection, Listed, Place, Refusal, fill, name_at, pass, wrong_length};
+use super::{Cause, Connection, Listed, Place, Refusal, Unchanged, changed, fill, name_at, pass, wrong_length};
 
 /// Bytes per read.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -149,23 +149,17 @@ impl FolderConnection {
         }
         Ok((folder, name))
     }
-}
 
-impl Connection for FolderConnection {
-    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
-        self.open(location).map(|(_, bytes)| bytes)
-    }
-
-    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
-        let (mut file, stated) = self.open(location)?;
+    fn read_open(&mut self, file: &File, location: &str, stated: u64, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        let mut content = file;
         // Advice may fail, as on pipes and some network mounts; reading works without.
-        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
-        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
         self.buffer.resize(BUFFER_BYTES, 0);
         let mut received = 0;
         // One byte more than stated is enough to know that the file grew.
         while received <= stated {
-            match file.read(&mut self.buffer) {
+            match content.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(bytes) => {
                     received += bytes as u64;
@@ -175,10 +169,33 @@ impl Connection for FolderConnection {
                 Err(error) => return Err(from_io(&error, location)),
             }
         }
-        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
         match received == stated {
             true => Ok(received),
             false => Err(Refusal::new(Cause::Cut { received, stated }, format!("{location}: its length changed while it was read"))),
+        }
+    }
+}
+
+impl Connection for FolderConnection {
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        self.open(location).map(|(_, bytes)| bytes)
+    }
+
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        let (file, stated) = self.open(location)?;
+        self.read_open(&file, location, stated, sink)
+    }
+
+    fn read_unchanged(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<Unchanged, Refusal> {
+        let (file, stated) = self.open(location)?;
+        let state = || State::of(&file).map_err(|errno| refusal(errno, location));
+        let before = state()?;
+        let bytes = self.read_open(&file, location, stated, sink)?;
+        // Also if another file took its name: that leaves this one with a link less.
+        match state()? == before {
+            true => Ok(Unchanged { bytes, modified: Some(before.modified), revision: Some(before.revision()) }),
+            false => Err(changed()),
         }
     }
 
@@ -221,10 +238,7 @@ impl Connection for FolderConnection {
 
     fn modified(&mut self, location: &str) -> Result<Option<Modified>, Refusal> {
         let (file, _) = self.open(location)?;
-        let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;
-        #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ from one system to another")]
-        let (seconds, nanoseconds) = (i64::from(status.st_mtime), u32::try_from(status.st_mtime_nsec).unwrap_or(0));
-        Ok(Some(Modified { seconds, nanoseconds }))
+        Ok(Some(State::of(&file).map_err(|errno| refusal(errno, location))?.modified))
     }
 
     fn check(&mut self) -> Result<(), Refusal> {
@@ -232,10 +246,8 @@ impl Connection for FolderConnection {
     }
 
     fn revision(&mut self, location: &str) -> Result<Option<String>, Refusal> {
-        let (file, bytes) = self.open(location)?;
-        let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;
-        let (modified, changed) = ((status.st_mtime, status.st_mtime_nsec), (status.st_ctime, status.st_ctime_nsec));
-        Ok(Some(format!("{bytes} {} {modified:?} {changed:?}", status.st_ino)))
+        let (file, _) = self.open(location)?;
+        Ok(Some(State::of(&file).map_err(|errno| refusal(errno, location))?.revision()))
     }
 
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {
@@ -255,6 +267,36 @@ impl Connection for FolderConnection {
 
     fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
         Ok(None)
+    }
+}
+
+/// What the file system says about a file, which changes with each write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    bytes: i64,
+    inode: u64,
+    modified: Modified,
+    /// When its content or inode last changed.
+    changed: Modified,
+}
+
+impl State {
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ from one system to another")]
+    fn of(file: &File) -> Result<Self, Errno> {
+        let status = rustix::fs::fstat(file)?;
+        let time = |seconds, nanoseconds| Modified { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap_or(0) };
+        Ok(Self {
+            bytes: status.st_size as i64,
+            inode: status.st_ino as u64,
+            modified: time(i64::from(status.st_mtime), status.st_mtime_nsec as i64),
+            changed: time(i64::from(status.st_ctime), status.st_ctime_nsec as i64),
+        })
+    }
+
+    fn revision(&self) -> String {
+        let Self { bytes, inode, modified, changed } = self;
+        let text = |time: &Modified| format!("({}, {})", time.seconds, time.nanoseconds);
+        format!("{bytes} {inode} {} {}", text(modified), text(changed))
     }
 }
 

@@ -151,6 +151,21 @@ pub trait Connection: Send {
         Ok(None)
     }
 
+    /// Reads a whole file as [`read`](Self::read) does, and makes sure that it didn't change
+    /// meanwhile, as far as the place can tell.
+    ///
+    /// # Errors
+    /// [`Cause::Fault`] if it changed; else as [`read`](Self::read).
+    fn read_unchanged(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<Unchanged, Refusal> {
+        let revision = self.revision(location)?;
+        let bytes = self.read(location, sink)?;
+        let modified = self.modified(location)?;
+        match self.revision(location)? == revision {
+            true => Ok(Unchanged { bytes, modified, revision }),
+            false => Err(changed()),
+        }
+    }
+
     /// Removes a file. A file that doesn't exist is no error.
     ///
     /// # Errors
@@ -227,6 +242,17 @@ impl VolumePosition {
         let half = Self::MAX_BLOCK / 2;
         Self { volume, medium: None, block: block.min(half) + if is_second { half } else { 0 } }
     }
+}
+
+/// A file that didn't change while it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unchanged {
+    /// Its length.
+    pub bytes: u64,
+    /// As [`Connection::modified`].
+    pub modified: Option<Modified>,
+    /// As [`Connection::revision`].
+    pub revision: Option<String>,
 }
 
 /// Why a place did not do what was asked. None of these says that a copy is corrupt.
@@ -323,6 +349,10 @@ impl Cause {
             Self::Unsupported => "unsupported",
         }
     }
+}
+
+fn changed() -> Refusal {
+    Refusal::new(Cause::Fault, "it changed while it was read")
 }
 
 /// Passes a piece of content on.

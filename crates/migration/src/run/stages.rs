@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_domain::Modified;
-use fulgurite_places::{Cause, Connection, Place, Refusal};
+use fulgurite_places::{Cause, Connection, Place, Refusal, Unchanged};
 
 use super::database::FileRow;
 use super::destination::{BackReader, Destination, LotWriter, Outgoing, Stored};
@@ -254,7 +254,6 @@ impl Worker {
                     let shared = worker.shared.clone();
                     let connection = worker.input.as_mut().expect("it is connected");
                     let mut digester = Digester::new(&algorithms(row.expected.as_ref()));
-                    let revision = connection.revision(&row.name)?;
                     let mut began: Option<Instant> = None;
                     let mut sink = |piece: &[u8]| {
                         began.get_or_insert_with(Instant::now);
@@ -267,19 +266,12 @@ impl Worker {
                         spooling = writer.write(piece);
                         spooling.is_ok()
                     };
-                    let read = connection.read(&row.name, &mut sink);
+                    let read = connection.read_unchanged(&row.name, &mut sink);
                     *moving += began.map_or(Duration::ZERO, |began| began.elapsed());
-                    let mut modified = None;
-                    if read.is_ok() {
-                        modified = connection.modified(&row.name)?;
-                        if connection.revision(&row.name)? != revision {
-                            return Err(Refusal::new(Cause::Fault, "it changed while it was read").into());
-                        }
-                    }
                     match read {
                         Err(Refusal { cause: Cause::Abandoned, .. }) if too_long => Ok(Err(format!("more than {} bytes", row.bytes))),
-                        Ok(bytes) if bytes != row.bytes => Ok(Err(format!("{bytes} bytes"))),
-                        read => Ok(read.map(|_| Ok((digester.finish(), modified, revision)))?),
+                        Ok(Unchanged { bytes, .. }) if bytes != row.bytes => Ok(Err(format!("{bytes} bytes"))),
+                        read => Ok(read.map(|read| Ok((digester.finish(), read.modified, read.revision)))?),
                     }
                 });
                 if let Err(error) = spooling {

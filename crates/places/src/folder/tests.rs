@@ -214,3 +214,37 @@ fn errors_of_the_system_are_told_apart() {
         assert_eq!(refusal(errno, "x").cause, cause, "{errno}");
     }
 }
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_refused() {
+    let (root, _) = folder();
+    let path = root.path().join("file");
+    let changes: [&dyn Fn(); 4] = [
+        &|| std::fs::write(&path, vec![1; 300_000]).expect("written"),
+        &|| std::fs::write(&path, vec![1; 300_001]).expect("written"),
+        &|| {
+            std::fs::write(root.path().join("other"), vec![0; 300_000]).expect("written");
+            std::fs::rename(root.path().join("other"), &path).expect("renamed");
+        },
+        &|| std::fs::remove_file(&path).expect("removed"),
+    ];
+    for change in changes {
+        std::fs::write(&path, vec![0; 300_000]).expect("written");
+        // Times of files have the clock's resolution, which may be 10 ms.
+        let since = std::fs::metadata(&path).and_then(|of| of.modified()).expect("a time");
+        while since.elapsed().is_ok_and(|age| age < Duration::from_millis(20)) {
+            std::thread::yield_now();
+        }
+        let mut connection = Folder::new(root.path()).connect().expect("it exists");
+        let mut has_changed = false;
+        let read = connection.read_unchanged("file", &mut |_| {
+            if !has_changed {
+                change();
+                has_changed = true;
+            }
+            true
+        });
+        let refusal = read.expect_err("it changed");
+        assert!(matches!(refusal.cause, Cause::Fault | Cause::Cut { .. }), "{refusal}");
+    }
+}
