@@ -191,7 +191,7 @@ fn main() {
     let began = Instant::now();
     inventory::list(&mut database, &Source(files), &|name| family_of(name, 1), &mut |_| {}).expect("listed");
     say("inventory", began);
-    let spool = Spool { bytes: 256_000_000, is_exclusive: false };
+    let spool = Spool { bytes: 256_000_000, is_exclusive: false, is_reserve: false };
     let station = Station { name: "here".to_owned(), inputs: 4, outputs: 4, scans: 2, spools: vec![spool] };
     let sink = Sink(Arc::new((0..files.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()));
     let setup = Setup {

@@ -46,6 +46,11 @@ pub struct Spool {
     /// True if only one stream uses it at a time. On a disk, a reader beside a writer starves; in
     /// memory they don't.
     pub is_exclusive: bool,
+    /// True if it is a reserve: it takes large lots, and others only while outputs stand still.
+    /// While they don't, a lot in it would be written and read once more, and no output would get
+    /// it sooner.
+    #[serde(default)]
+    pub is_reserve: bool,
 }
 
 /// A machine with streams and spool volumes of its own.

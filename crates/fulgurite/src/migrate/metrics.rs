@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     fn station() -> Station {
-        let spools = vec![Spool { bytes: 1_000, is_exclusive: false }];
+        let spools = vec![Spool { bytes: 1_000, is_exclusive: false, is_reserve: false }];
         Station { name: "one".into(), inputs: 2, outputs: 1, scans: 1, spools }
     }
 
@@ -273,8 +273,13 @@ mod tests {
     fn metrics_are_written_again_until_the_run_ends() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (file, paused) = (folder.path().join(FILE), folder.path().join("paused"));
-        let station =
-            Station { name: "one".into(), inputs: 1, outputs: 1, scans: 1, spools: vec![Spool { bytes: 9, is_exclusive: false }] };
+        let station = Station {
+            name: "one".into(),
+            inputs: 1,
+            outputs: 1,
+            scans: 1,
+            spools: vec![Spool { bytes: 9, is_exclusive: false, is_reserve: false }],
+        };
         let layout = Layout { stations: vec![station], rules: Rules::default() };
         let metrics = RunMetrics::new(folder.path(), &layout, Totals::default());
         let writer = MetricsWriter::begin(metrics, paused.clone(), Duration::from_millis(1)).expect("written");

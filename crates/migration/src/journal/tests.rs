@@ -4,7 +4,7 @@ use crate::layout::{Rules, Spool, Station, StreamId};
 use crate::lot::{FamilyId, Lot, LotId};
 
 fn layout() -> Layout {
-    let spools = vec![Spool { bytes: 1_000, is_exclusive: false }];
+    let spools = vec![Spool { bytes: 1_000, is_exclusive: false, is_reserve: false }];
     let station = Station { name: "one".into(), inputs: 1, outputs: 1, scans: 1, spools };
     Layout { stations: vec![station], rules: Rules::default() }
 }

@@ -9,6 +9,14 @@ use crate::event::Command;
 use crate::layout::{Rules, SpoolId, Stage, StreamId};
 use crate::lot::{FamilyId, LotId};
 
+/// A volume with room for so many lots lets one be read while others are written. Larger lots
+/// don't wait for room in it.
+const LOTS_BESIDE_EACH_OTHER: u64 = 4;
+/// Outputs stand still if they write no lot for so long while an input waits for room. Memory of a
+/// few hundred megabytes then passes at less than 100 MB/s, and what else a disk does for a reserve
+/// hardly slows it.
+const STANDS_STILL: Micros = Micros(5_000_000);
+
 impl Pipeline {
     /// Gives lots to free streams, until none can take another.
     pub(super) fn settle(&mut self, now: Micros, commands: &mut Vec<Command>) {
@@ -82,7 +90,18 @@ impl Pipeline {
             return Err(Wait::Limit);
         }
         if let Doing::Holds(lot) = doing {
-            let spool = self.room_for(self.lots[&lot].lot.bytes, stream.place.station)?;
+            let station = stream.place.station;
+            let spool = match self.room_for(self.lots[&lot].lot.bytes, station, now) {
+                Err(Wait::Room) => {
+                    let since = *self.still_since[usize::from(station)].get_or_insert(now);
+                    let until = Micros(since.0.saturating_add(STANDS_STILL.0));
+                    if until > now && self.spools.iter().any(|volume| volume.station == station && volume.spool.is_reserve) {
+                        self.wake_at(until, now, commands);
+                    }
+                    return Err(Wait::Room);
+                }
+                room => room?,
+            };
             self.charge(self.lots[&lot].lot.bytes, now);
             let volume = &mut self.spools[usize::from(spool.0)];
             volume.used += self.lots[&lot].lot.bytes;
@@ -123,10 +142,10 @@ impl Pipeline {
         volume.users == 0 || !volume.spool.is_exclusive
     }
 
-    /// The spool volume for a lot: the first with room that isn't exclusive, such as memory, or
-    /// else the emptiest that the stream may use. Lots then alternate between exclusive volumes, so
-    /// that one is written while another is read.
-    fn room_for(&self, bytes: u64, station: u16) -> Result<SpoolId, Wait> {
+    /// The spool volume for a lot, a reserve only if needed: the first with room that isn't
+    /// exclusive, such as memory, or else the emptiest that the stream may use. Lots then alternate
+    /// between exclusive volumes, so that one is written while another is read.
+    fn room_for(&self, bytes: u64, station: u16, now: Micros) -> Result<SpoolId, Wait> {
         let is_spooled = |of: &&OnItsWay| {
             of.station == station && matches!(of.position, Position::Reading(_) | Position::Spooled(_) | Position::Writing(_))
         };
@@ -134,7 +153,15 @@ impl Pipeline {
             return Err(Wait::Room);
         }
         let volumes = (0..).map(SpoolId).zip(&self.spools);
-        let with_room = volumes.filter(|(_, volume)| volume.station == station && volume.spool.bytes.saturating_sub(volume.used) >= bytes);
+        let of_station = || self.spools.iter().filter(|volume| volume.station == station);
+        let others = of_station().filter(|volume| !volume.spool.is_reserve).map(|volume| volume.spool.bytes).max();
+        let is_large = others.is_none_or(|largest| bytes > largest / LOTS_BESIDE_EACH_OTHER);
+        let stands_still = self.still_since[usize::from(station)].is_some_and(|since| now.since(since) >= STANDS_STILL);
+        let needs_reserve = is_large || stands_still;
+        let with_room = volumes.filter(|(_, volume)| {
+            let has_room = volume.station == station && volume.spool.bytes.saturating_sub(volume.used) >= bytes;
+            has_room && (needs_reserve || !volume.spool.is_reserve)
+        });
         let mut with_room = with_room.peekable();
         if with_room.peek().is_none() {
             return Err(Wait::Room);

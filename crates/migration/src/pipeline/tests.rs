@@ -5,7 +5,7 @@ use crate::lot::FamilyId;
 const MB: u64 = 1_000_000;
 
 fn layout(inputs: u16, outputs: u16, scans: u16, spools: &[(u64, bool)]) -> Layout {
-    let spools = spools.iter().map(|&(bytes, is_exclusive)| Spool { bytes, is_exclusive }).collect();
+    let spools = spools.iter().map(|&(bytes, is_exclusive)| Spool { bytes, is_exclusive, is_reserve: false }).collect();
     Layout { stations: vec![Station { name: "one".into(), inputs, outputs, scans, spools }], rules: Rules::default() }
 }
 
@@ -99,6 +99,48 @@ fn a_found_lot_may_be_larger_than_what_volumes_have_room_for_now() {
         lot: LotId(4),
         spool: SpoolId(0)
     }));
+}
+
+#[test]
+fn a_reserve_takes_large_lots_and_others_only_while_outputs_stand_still() {
+    let mut layout = layout(2, 1, 1, &[(10 * MB, false), (100 * MB, false)]);
+    layout.stations[0].spools[1].is_reserve = true;
+    let read = |stream, lot: Lot, spool| Command::Read { stream: StreamId(stream), lot: lot.id, spool: SpoolId(spool) };
+    let mut run = Driven::begun(&layout);
+    // Four for which memory has room, which are read; the output writes the first.
+    let small: Vec<Lot> = (1..=7).map(|id| lot(id, 5 * MB / 2)).collect();
+    for (stream, lot) in [0, 1, 0, 1].into_iter().zip(&small) {
+        assert!(run.offer(stream, *lot).contains(&read(stream, *lot, 0)));
+        run.step(Event::Read(done(stream, *lot)));
+    }
+    run.now = Micros::from_seconds(100.0);
+    let large = lot(8, 3 * MB);
+    assert!(run.offer(1, large).contains(&read(1, large, 1)), "a large lot doesn't wait for memory");
+    run.step(Event::Read(done(1, large)));
+    let still = Micros::from_seconds(105.0);
+    assert_eq!(run.offer(0, small[4]), [Command::WakeAt(still)]);
+    assert_eq!(run.waits()[0], Activity::Waits(Wait::Room));
+
+    // The output goes on: the lot gets the room of the one that was written.
+    run.now = Micros::from_seconds(104.0);
+    assert!(run.step(Event::Written(done(2, small[0]))).contains(&read(0, small[4], 0)));
+    run.step(Event::Read(done(0, small[4])));
+    let commands = run.offer(0, small[5]);
+    assert_eq!(commands, [], "it is woken at 105 s anyway");
+    run.now = still;
+    assert_eq!(run.step(Event::Woken), [Command::WakeAt(Micros::from_seconds(109.0))]);
+
+    // It stands still: lots go to the reserve until it goes on.
+    run.now = Micros::from_seconds(109.0);
+    assert_eq!(run.step(Event::Woken), [read(0, small[5], 1)]);
+    run.step(Event::Read(done(0, small[5])));
+    assert!(run.offer(0, small[6]).contains(&read(0, small[6], 1)));
+    run.step(Event::Written(done(2, small[1])));
+    run.step(Event::Read(done(0, small[6])));
+    let last = [lot(9, 5 * MB / 2), lot(10, 5 * MB / 2)];
+    assert!(run.offer(0, last[0]).contains(&read(0, last[0], 0)), "memory has room again");
+    run.step(Event::Read(done(0, last[0])));
+    assert_eq!(run.offer(0, last[1]), [Command::WakeAt(Micros::from_seconds(114.0))]);
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Scenario {
             inputs: of.inputs * of.instances,
             outputs: of.outputs * of.instances,
             scans: of.scans * of.instances,
-            spools: vec![Spool { bytes: of.spool_bytes, is_exclusive: of.is_exclusive }; usize::from(of.spools)],
+            spools: vec![Spool { bytes: of.spool_bytes, is_exclusive: of.is_exclusive, is_reserve: false }; usize::from(of.spools)],
         };
         Layout { stations: (0..of.count).map(station).collect(), rules: self.rules.clone() }
     }

@@ -81,7 +81,7 @@ fn settings(reader: &mut Reader, folder: &Path) -> MigrationSettings {
         section.setting("scans", count(1..=256), "2", "Scan streams, which read back from the destination."),
     );
     let mut section = reader.section("lots", "Lots: files of a family that move together.");
-    let lot_files = section.setting("files", count(1..=100_000), "64", "Files of a lot, at most.");
+    let lot_files = section.setting("files", count(1..=100_000), "256", "Files of a lot, at most.");
     let lot_bytes = section.setting("bytes", bytes("1 B"..="1 TB"), "16 MB", "Bytes of a lot with several files, at most.");
     let family_folders = section.setting("family_folders", count(0..=64), "1", "Number of folders that name a file's family.");
     let (spools, volumes) = spools(reader, folder);
@@ -143,7 +143,7 @@ fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) 
         "folders",
         list(text(), 0..=64),
         "[\"spool\"]",
-        "A folder for each volume on a disk, relative to this file's. They take what memory has no room for.",
+        "A folder for each volume on a disk, relative to this file's. They take lots of more than a quarter of the memory, and what memory has no room for once outputs have written no lot for 5 s, as when the destination is away.",
     );
     let folder_bytes = section.setting(
         "folder_bytes",
@@ -160,10 +160,10 @@ fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) 
     if memory == 0 && folders.is_empty() {
         section.reject("memory", "a volume in memory, or one in a folder");
     }
-    let in_memory = (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false }, SpoolVolume::Memory));
+    let in_memory = (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false, is_reserve: false }, SpoolVolume::Memory));
     let in_folders = folders.into_iter().map(|name| {
         let path: PathBuf = folder.join(name);
-        (Spool { bytes: folder_bytes, is_exclusive }, SpoolVolume::Folder(path))
+        (Spool { bytes: folder_bytes, is_exclusive, is_reserve: memory > 0 }, SpoolVolume::Folder(path))
     });
     in_memory.into_iter().chain(in_folders).unzip()
 }

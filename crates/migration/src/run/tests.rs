@@ -228,7 +228,7 @@ impl Case {
             true => SpoolVolume::Folder(self.folder.path().join(format!("spool{number}"))),
             false => SpoolVolume::Memory,
         };
-        let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.is_exclusive };
+        let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.is_exclusive, is_reserve: false };
         let station = Station { name: "here".into(), inputs: 2, outputs: 2, scans: 2, spools: vec![spool; 2] };
         Setup {
             layout: Layout { stations: vec![station], rules: Rules { families_together: false, ..Rules::default() } },

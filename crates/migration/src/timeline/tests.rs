@@ -8,7 +8,7 @@ use crate::lot::{FamilyId, Lot};
 const MS: u64 = 1_000;
 
 fn layout() -> Layout {
-    let spools = vec![Spool { bytes: 1_000, is_exclusive: false }; 2];
+    let spools = vec![Spool { bytes: 1_000, is_exclusive: false, is_reserve: false }; 2];
     let station = Station { name: "one".into(), inputs: 1, outputs: 1, scans: 1, spools };
     Layout { stations: vec![station], rules: Rules::default() }
 }
