@@ -150,7 +150,8 @@ fn add_digests(migration: &mut Migration, path: &PathBuf) -> Result<AddedDigests
 }
 
 /// Refuses places that are, or contain, one another, and a migration inside one of them: files
-/// would be migrated onto themselves, and releasing the source would remove the destination.
+/// would be migrated onto themselves, and releasing the source would remove the destination. Also
+/// refuses a destination among the files of an archive.
 fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result<()> {
     let refuse = |why: &str| Err(Misuse(why.to_owned()).into());
     let folder_of = |place: &str| {
@@ -162,6 +163,12 @@ fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result
         path.and_then(|path| std::fs::canonicalize(path).ok())
     };
     let (source, destination) = (folder_of(from), folder_of(to));
+    let archive = |path: &PathBuf| path.ancestors().find(|above| above.join(fulgurite_archive::settings::FILE).is_file()).map(text::path);
+    if ArchivePlace::of(to).is_none()
+        && let Some(archive) = destination.as_ref().and_then(archive)
+    {
+        return refuse(&format!("files would be written into the folder of an archive: to migrate into it, say --to archive:{archive}"));
+    }
     // The folder of the migration needn't exist yet.
     let own = std::path::absolute(&asked.folder)?;
     let own =

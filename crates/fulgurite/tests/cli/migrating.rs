@@ -178,6 +178,10 @@ fn a_wrong_destination_or_source_is_refused() {
     init("source", "source").fails_with(2, "the same place");
     init("source", "nowhere").fails_with(1, "nowhere does not exist");
     init("source", "s4://bucket").fails_with(2, "unknown kind of place");
+    place.good(&["init", "--store=store", "an archive"]);
+    init("source", "an archive").fails_with(2, "say --to archive:");
+    fs::create_dir(place.path("an archive/files")).expect("made");
+    init("source", "an archive/files").fails_with(2, "say --to archive:");
     // A place under another name, inside the other, or with the migration's folder in it.
     std::os::unix::fs::symlink("source", place.path("link")).expect("linked");
     init("source", "link").fails_with(2, "the same place");
