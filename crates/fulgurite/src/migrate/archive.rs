@@ -106,14 +106,17 @@ impl BackReader for ArchiveReader {
 struct ArchiveWriter(Arc<Taking>);
 
 impl LotWriter for ArchiveWriter {
-    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<Stored, Refusal>> {
+    fn write(&mut self, files: &[Outgoing<'_>], arrived: &mut dyn FnMut(usize, Stored)) -> Vec<Result<Stored, Refusal>> {
         let flushes = *self.0.flushes.lock().expect("no thread panics with it");
         let (tell, told) = channel();
         let mut results: Vec<Option<Result<Stored, Refusal>>> = vec![None; files.len()];
         let mut full = Vec::new();
         for (index, file) in files.iter().enumerate() {
             match self.0.begin(file) {
-                Ok(None) => results[index] = Some(Ok(Stored::Found)),
+                Ok(None) => {
+                    arrived(index, Stored::Found);
+                    results[index] = Some(Ok(Stored::Found));
+                }
                 Err(refusal) => results[index] = Some(Err(refusal)),
                 Ok(Some((upload, object))) => {
                     let tell = tell.clone();
@@ -128,7 +131,7 @@ impl LotWriter for ArchiveWriter {
             match result {
                 Err(IntakeError::Archive(error)) if is_full(&error) => full.push(index),
                 result => {
-                    let stored = result.map(|()| Stored::Written);
+                    let stored = result.map(|()| Stored::Written).inspect(|&stored| arrived(index, stored));
                     results[index] = Some(stored.map_err(|error| Refusal::new(Cause::Fault, error.to_string())));
                 }
             }
@@ -137,7 +140,8 @@ impl LotWriter for ArchiveWriter {
             match self.0.make_room(flushes) {
                 Ok(()) => {
                     let again: Vec<Outgoing<'_>> = full.iter().map(|&index| files[index]).collect();
-                    for (index, result) in full.into_iter().zip(self.write(&again)) {
+                    let results_again = self.write(&again, &mut |at, stored| arrived(full[at], stored));
+                    for (index, result) in full.into_iter().zip(results_again) {
                         results[index] = Some(result);
                     }
                 }

@@ -498,6 +498,21 @@ impl Database {
         Ok(())
     }
 
+    /// Records changes that survive a kill of this process, and a power failure only once later
+    /// ones are [recorded](Self::record): it waits for no disk.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn record_unsynced(&mut self, changes: &[(FileId, Change)]) -> Result<(), DatabaseError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.connection.pragma_update(None, "synchronous", "NORMAL")?;
+        let recorded = self.record(changes);
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        recorded
+    }
+
     /// Lets failed files be tried again, but for those that were released from the source. Returns
     /// their number.
     ///

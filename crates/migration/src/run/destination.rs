@@ -44,8 +44,9 @@ pub trait BackReader {
 pub trait LotWriter: Send {
     /// Writes files. Those whose result is `Ok` survive a crash of the destination as far as it
     /// promises that with its acknowledgement. The results are in the order of the files. Files of
-    /// the same names that the migration didn't write are never replaced.
-    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<Stored, Refusal>>;
+    /// the same names that the migration didn't write are never replaced. `arrived` is told at once
+    /// of each file whose result is `Ok`, by its index.
+    fn write(&mut self, files: &[Outgoing<'_>], arrived: &mut dyn FnMut(usize, Stored)) -> Vec<Result<Stored, Refusal>>;
 }
 
 /// How a file got to the destination.
@@ -120,8 +121,9 @@ impl BackReader for PlaceReader {
 struct PlaceWriter(Box<dyn Connection>);
 
 impl LotWriter for PlaceWriter {
-    fn write(&mut self, files: &[Outgoing<'_>]) -> Vec<Result<Stored, Refusal>> {
-        files.iter().map(|file| self.write_one(file)).collect()
+    fn write(&mut self, files: &[Outgoing<'_>], arrived: &mut dyn FnMut(usize, Stored)) -> Vec<Result<Stored, Refusal>> {
+        let write = |(index, file)| self.write_one(file).inspect(|&stored| arrived(index, stored));
+        files.iter().enumerate().map(write).collect()
     }
 }
 

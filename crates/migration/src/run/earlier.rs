@@ -60,6 +60,7 @@ impl Runner<'_> {
                         }
                         break;
                     }
+                    Ok(Told::Passed(stage, files)) => self.record_early(stage, &files)?,
                     Ok(Told::Unreachable(_, reason)) => self.watcher.unreachable(Stage::Scan, &reason),
                     Ok(Told::Panicked) => return Err(RunError::Panicked),
                     Err(RecvTimeoutError::Timeout) => self.shared.stops.store(self.watcher.order() == Order::Stop, Ordering::Relaxed),

@@ -26,6 +26,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Attempts for a file whose connection fails, while other files pass. Then the file is to blame.
 const TRIES_BESIDE_OTHERS: u32 = 4;
+/// How long files that passed wait for others of their lot until they are told.
+pub(super) const TOLD_EARLY_AFTER: Duration = Duration::from_millis(100);
 /// How often a waiting stream looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -102,10 +104,36 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) enum Told {
     Ended(Box<Ended>),
+    /// Files passed a stage, which goes on with others of their lot.
+    Passed(Stage, Vec<Carried>),
     /// A place can't be reached, and why; the stream tries again.
     Unreachable(StreamId, String),
     /// The thread of a stream panicked.
     Panicked,
+}
+
+/// Tells of files while their lot is still being handled, so that a kill costs less.
+struct Early {
+    told: Sender<Told>,
+    stage: Stage,
+    files: Vec<Carried>,
+    since: Instant,
+}
+
+impl Early {
+    fn new(told: &Sender<Told>, stage: Stage) -> Self {
+        Self { told: told.clone(), stage, files: Vec::new(), since: Instant::now() }
+    }
+
+    /// A file passed. It is also among those that are told when the lot's stage ends.
+    fn passed(&mut self, file: Carried) {
+        self.files.push(file);
+        if self.since.elapsed() >= TOLD_EARLY_AFTER {
+            // Without a receiver the run has ended with an error.
+            let _ = self.told.send(Told::Passed(self.stage, std::mem::take(&mut self.files)));
+            self.since = Instant::now();
+        }
+    }
 }
 
 /// What streams share.
@@ -333,7 +361,7 @@ impl Worker {
 
     fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled) -> Ended {
         let mut ended = self.ended(Stage::Output, lot);
-        let mut left = files;
+        let (mut left, mut early) = (files, Early::new(&self.told, Stage::Output));
         while !left.is_empty() {
             // Files that could not be written for the place's sake are written again.
             let mut again = Vec::new();
@@ -346,7 +374,8 @@ impl Worker {
                     };
                     let outgoing: Vec<Outgoing<'_>> = left.iter().map(|file| outgoing(file, spooled)).collect();
                     let began = Instant::now();
-                    let results = output.write(&outgoing);
+                    let mut arrived = |index: usize, stored| early.passed(Carried { stored: Some(stored), ..left[index].clone() });
+                    let results = output.write(&outgoing, &mut arrived);
                     *moving += began.elapsed();
                     assert_eq!(results.len(), outgoing.len(), "each file has a result");
                     // A folder that isn't there any more refuses each file.
@@ -391,7 +420,7 @@ impl Worker {
         let mut ended = self.ended(Stage::Scan, lot);
         // Nothing that an earlier connection holds can stand for what is stored.
         self.back = None;
-        let mut files = files.into_iter();
+        let (mut files, mut early) = (files.into_iter(), Early::new(&self.told, Stage::Scan));
         for file in files.by_ref() {
             let mut fresh = false;
             let outcome = loop {
@@ -417,7 +446,10 @@ impl Worker {
                 }
             };
             match outcome {
-                Ok(()) => ended.passed.push(file),
+                Ok(()) => {
+                    early.passed(file.clone());
+                    ended.passed.push(file);
+                }
                 Err(failure) => {
                     let is_stopped = failure.kind == FailureKind::Stopped;
                     ended.failed.push((file.row, failure));

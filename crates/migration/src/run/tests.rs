@@ -1,3 +1,4 @@
+mod early;
 mod outages;
 mod spooled;
 mod volumes;
