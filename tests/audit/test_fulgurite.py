@@ -64,7 +64,7 @@ def test_every_length_survives(place: Place, length: int) -> None:
 def test_nothing_is_missing_without_its_bucket(place: Place) -> None:
     gone = Place("s3://no-such-bucket/prefix", place.options, place.folder, place.environment)
     for command in ("length", "read", "list"):
-        assert gone.cause(command, *([] if command == "list" else ["there"])) == "absent", command
+        assert gone.cause(command, *([] if command == "list" else ["there"])) == "fault", command
 
 
 def test_wrong_credentials_are_denied(place: Place) -> None:

@@ -53,7 +53,7 @@ def test_every_length_survives(swift: Place, length: int) -> None:
 def test_nothing_is_missing_without_its_container(swift: Place) -> None:
     gone = replace(swift, url="swift://no-such-container/prefix")
     for command in ("length", "read", "list"):
-        assert gone.cause(command, *([] if command == "list" else ["there"])) == "absent", command
+        assert gone.cause(command, *([] if command == "list" else ["there"])) == "fault", command
 
 
 def test_wrong_credentials_are_denied(swift: Place) -> None:

@@ -306,8 +306,9 @@ pub enum Cause {
     /// The connection was refused, reset or closed, or a name can't be resolved.
     #[error("connection failed")]
     Connection,
-    /// The whole place is gone, or another is where it was: a folder that isn't mounted, a bucket
-    /// that doesn't exist. Says nothing about any file.
+    /// A folder that is the whole place is gone, or has been replaced, as when a disk isn't mounted.
+    /// Says nothing about any file. Buckets don't come back, so one that is gone is a
+    /// [`Fault`](Self::Fault).
     #[error("the place is not there")]
     Absent,
     /// The place reports a fault of its own, such as HTTP 500 or an I/O error of a disk.

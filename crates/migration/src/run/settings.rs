@@ -143,7 +143,7 @@ fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) 
         "folders",
         list(text(), 0..=64),
         "[\"spool\"]",
-        "A folder for each volume on a disk, relative to this file's. They take lots of more than a quarter of the memory, and what memory has no room for once outputs have written no lot for 5 s, as when the destination is away.",
+        "A folder for each volume on a disk, relative to this file's. When memory is full, they take lots larger than a quarter of it, and others after 5 s in which no lot was written, as when the destination is away.",
     );
     let folder_bytes = section.setting(
         "folder_bytes",

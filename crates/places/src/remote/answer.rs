@@ -91,7 +91,7 @@ impl Answer {
         match self.code.as_deref().unwrap_or_default() {
             "NoSuchKey" | "BlobNotFound" => (Cause::Missing, ""),
             "NoSuchBucket" | "ContainerNotFound" | "ContainerBeingDeleted" | "ContainerDisabled" | "NoSuchContainer" => {
-                (Cause::Absent, "the bucket or container does not exist; check its name and the endpoint")
+                (Cause::Fault, "the bucket or container does not exist; check its name and the endpoint")
             }
             "ExpiredToken" | "TokenRefreshRequired" | "RequestExpired" | "ExpiredTokenException" | "expired_auth_token" => {
                 (Cause::Denied, "the credentials have expired; renew them")
@@ -226,7 +226,7 @@ mod tests {
         let throttled = Cause::Throttled { retry_after: None };
         for (status, code, cause) in [
             (404, "NoSuchKey", Cause::Missing),
-            (404, "NoSuchBucket", Cause::Absent),
+            (404, "NoSuchBucket", Cause::Fault),
             (400, "ExpiredToken", Cause::Denied),
             (403, "RequestTimeTooSkewed", Cause::Denied),
             (403, "InvalidAccessKeyId", Cause::Denied),
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(refusal.cause, cause, "{code}");
             assert!(refusal.detail.contains(code) && refusal.detail.contains("why"), "{}", refusal.detail);
         }
-        assert_eq!(answer(404, &[("x-ms-error-code", "ContainerNotFound")], "").refusal().cause, Cause::Absent);
+        assert_eq!(answer(404, &[("x-ms-error-code", "ContainerNotFound")], "").refusal().cause, Cause::Fault);
         assert_eq!(answer(404, &[("x-ms-error-code", "BlobNotFound")], "").refusal().cause, Cause::Missing);
     }
 

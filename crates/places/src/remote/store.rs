@@ -307,7 +307,7 @@ impl StoreConnection {
 }
 
 fn gone() -> Refusal {
-    Refusal::new(Cause::Absent, "the bucket or container does not exist; check its name and the endpoint")
+    Refusal::new(Cause::Fault, "the bucket or container does not exist; check its name and the endpoint")
 }
 
 impl Connection for StoreConnection {

@@ -193,7 +193,7 @@ fn codes_of_s3_become_causes() {
         ("403 Forbidden", "InvalidAccessKeyId", Cause::Denied),
         ("403 Forbidden", "SignatureDoesNotMatch", Cause::Denied),
         ("403 Forbidden", "InvalidObjectState", Cause::Unsupported),
-        ("404 Not Found", "NoSuchBucket", Cause::Absent),
+        ("404 Not Found", "NoSuchBucket", Cause::Fault),
         ("404 Not Found", "NoSuchKey", Cause::Missing),
         ("503 Slow Down", "SlowDown", Cause::Throttled { retry_after: None }),
     ] {
@@ -217,9 +217,9 @@ fn nothing_is_missing_without_its_bucket_or_folder() {
     // No body says what is missing: everything answers 404.
     let server = Server::start(|_| vec![send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")]);
     for (kind, mut connection) in [("s3", s3(&server, &[])), ("webdav", web(&server, "webdav", &[]))] {
-        assert_eq!(read(&mut *connection, "file").expect_err(kind).cause, Cause::Absent, "{kind}");
-        assert_eq!(connection.length("file").expect_err(kind).cause, Cause::Absent, "{kind}");
-        assert_eq!(connection.list(&mut |_| true).expect_err(kind).cause, Cause::Absent, "{kind}");
+        assert_eq!(read(&mut *connection, "file").expect_err(kind).cause, Cause::Fault, "{kind}");
+        assert_eq!(connection.length("file").expect_err(kind).cause, Cause::Fault, "{kind}");
+        assert_eq!(connection.list(&mut |_| true).expect_err(kind).cause, Cause::Fault, "{kind}");
     }
     // A plain web server has no folders.
     let mut connection = web(&server, "http", &[]);

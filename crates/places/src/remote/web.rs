@@ -296,8 +296,8 @@ impl Server {
         self.transport.begin(false);
         match self.member("").await {
             Ok(Member { is_folder: true, .. }) => refusal,
-            Ok(_) => Refusal::new(Cause::Absent, "the place is a file, not a folder"),
-            Err(Refusal { cause: Cause::Missing, .. }) => Refusal::new(Cause::Absent, "the folder of the place does not exist"),
+            Ok(_) => Refusal::new(Cause::Fault, "the place is a file, not a folder"),
+            Err(Refusal { cause: Cause::Missing, .. }) => Refusal::new(Cause::Fault, "the folder of the place does not exist"),
             Err(other) => Refusal::new(other.cause, format!("whether it is missing can't be told: {}", other.detail)),
         }
     }
@@ -306,11 +306,7 @@ impl Server {
         let mut pending = vec![String::new()];
         while let Some(folder) = pending.pop() {
             let answer = self.propfind(&folder, "1").await.map_err(|refusal| {
-                let cause = match refusal.cause {
-                    Cause::Missing if folder.is_empty() => Cause::Absent,
-                    Cause::Missing => Cause::Fault,
-                    other => other,
-                };
+                let cause = if refusal.cause == Cause::Missing { Cause::Fault } else { refusal.cause };
                 Refusal::new(cause, format!("folder {folder:?}: {}", refusal.detail))
             })?;
             let above: Vec<&str> = self.root.iter().map(String::as_str).chain(folder.split('/').filter(|part| !part.is_empty())).collect();
