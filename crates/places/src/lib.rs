@@ -306,8 +306,8 @@ pub enum Cause {
     /// The connection was refused, reset or closed, or a name can't be resolved.
     #[error("connection failed")]
     Connection,
-    /// A folder that is the whole place is gone, or has been replaced, as when a disk isn't mounted.
-    /// Says nothing about any file. Buckets don't come back, so one that is gone is a
+    /// A folder that is the whole place is gone, or has been replaced, as when a disk isn't
+    /// mounted. Says nothing about any file. Buckets don't come back, so one that is gone is a
     /// [`Fault`](Self::Fault).
     #[error("the place is not there")]
     Absent,
