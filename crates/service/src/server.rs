@@ -119,10 +119,15 @@ pub struct Server {
     connections: Connections,
     tls: Option<TlsAcceptor>,
     settings: Settings,
+    /// `None` if it can't be created, or once it is served.
+    control: Option<Channel>,
 }
 
 impl Server {
-    /// Opens the state and the gateway. `events` has what is logged.
+    /// Opens the state, the gateway and the control socket. `events` has what is logged.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     ///
     /// # Errors
     /// [`ServeError`] if the settings or the state can't be used.
@@ -149,9 +154,14 @@ impl Server {
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");
         }
+        // Before the address is announced: a command that follows at once must find the server.
+        let control = Channel::open(gateway.clone()).inspect_err(|error| {
+            // Clients don't need the control socket, so the server runs without it.
+            tracing::error!(%error, "can't create the control socket: `verify`, `scrub`, `flush` and `recover` work only while the server is stopped");
+        });
         let router = Arc::new(Router::new(gateway, domain(&settings)?, &settings));
         let connections = Connections::new(budget.connections, settings.connections_per_address);
-        Ok(Self { listener, router, connections, tls, settings })
+        Ok(Self { listener, router, connections, tls, settings, control: control.ok() })
     }
 
     /// The state of the service.
@@ -186,7 +196,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Failed`] if the server stopped because it could not go on.
-    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    pub async fn serve(mut self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (stop_sender, stopping) = watch::channel(false);
         let gateway = self.router.gateway.clone();
         let background = self.start_jobs(&gateway, &stopping);
@@ -216,15 +226,8 @@ impl Server {
     }
 
     /// Starts the control channel and the background jobs, which run until `stop` is set.
-    fn start_jobs(&self, gateway: &Arc<Gateway>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-        let control = match Channel::open(gateway.clone()) {
-            Ok(channel) => Some(tokio::spawn(channel.serve(stop.clone()))),
-            Err(error) => {
-                // Clients don't need the control socket, so the server runs without it.
-                tracing::error!(%error, "can't create the control socket: `verify`, `scrub`, `flush` and `recover` work only while the server is stopped");
-                None
-            }
-        };
+    fn start_jobs(&mut self, gateway: &Arc<Gateway>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+        let control = self.control.take().map(|channel| tokio::spawn(channel.serve(stop.clone())));
         let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), stop.clone()));
         let jobs = tokio::spawn(jobs::run(gateway.clone(), self.settings.background.clone(), stop.clone()));
         let library = gateway.library.is_some().then(|| tokio::spawn(library::run_workers(gateway.clone(), stop.clone())));
