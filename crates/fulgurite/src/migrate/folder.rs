@@ -10,7 +10,7 @@
 //! journal               events and commands of the last run
 //! migrated.sha256       the list of migrated files
 //! certificate.json      counts, and the digest of that list
-//! spool/                files on their way, if memory has no room for them
+//! spool/                files on their way that are not in memory
 //! ```
 
 use std::fs::{self, File};
