@@ -38,6 +38,10 @@ impl Stage {
     }
 }
 
+/// Lots that memory must have room for at a time, so that inputs and outputs don't wait for each
+/// other. Larger lots use a reserve when memory is full.
+pub const LOTS_AT_ONCE: u64 = 4;
+
 /// A place for bytes between input and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spool {
@@ -46,9 +50,8 @@ pub struct Spool {
     /// True if only one stream uses it at a time. On a disk, a reader beside a writer starves; in
     /// memory they don't.
     pub is_exclusive: bool,
-    /// True if it is a reserve: it takes large lots, and others only while outputs stand still.
-    /// While they don't, a lot in it would be written and read once more, and no output would get
-    /// it sooner.
+    /// True if it is a reserve: when the other volumes are full, it takes large lots, and others
+    /// only while outputs stall. Otherwise the extra write and read gain nothing.
     #[serde(default)]
     pub is_reserve: bool,
 }

@@ -216,7 +216,7 @@ pub struct Pipeline {
     /// For each station, true if it scans.
     scans: Vec<bool>,
     /// For each station, since when an input has waited for room and no lot was written.
-    still_since: Vec<Option<Micros>>,
+    stalled_since: Vec<Option<Micros>>,
     lots: BTreeMap<LotId, OnItsWay>,
     mode: Mode,
     /// The next read may begin at this instant, because of the limit.
@@ -241,7 +241,7 @@ impl Pipeline {
             streams: layout.streams().into_iter().map(stream).collect(),
             spools: layout.spools().into_iter().map(spool).collect(),
             scans: layout.stations.iter().map(|station| station.scans > 0).collect(),
-            still_since: vec![None; layout.stations.len()],
+            stalled_since: vec![None; layout.stations.len()],
             lots: BTreeMap::new(),
             mode: Mode::NotBegun,
             reads_from: Micros::ZERO,
@@ -424,7 +424,7 @@ impl Pipeline {
 
     fn written(&mut self, done: Done, commands: &mut Vec<Command>) {
         let spooled = self.lots.get(&done.lot).map_or(0, |on_its_way| on_its_way.lot.bytes);
-        self.still_since[usize::from(self.streams[usize::from(done.stream.0)].place.station)] = None;
+        self.stalled_since[usize::from(self.streams[usize::from(done.stream.0)].place.station)] = None;
         let Position::Writing(spool) = self.end_stage(done) else { unreachable!("the output handled it") };
         self.spools[usize::from(spool.0)].users -= 1;
         self.spools[usize::from(spool.0)].used -= spooled;

@@ -189,11 +189,13 @@ impl Connection for FolderConnection {
 
     fn read_unchanged(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<Unchanged, Refusal> {
         let (file, stated) = self.open(location)?;
-        let state = || State::of(&file).map_err(|errno| refusal(errno, location));
-        let before = state()?;
+        let state = |file: &File| State::of(file).map_err(|errno| refusal(errno, location));
+        let before = state(&file)?;
         let bytes = self.read_open(&file, location, stated, sink)?;
-        // Also if another file took its name: that leaves this one with a link less.
-        match state()? == before {
+        // By name: the place may have another file of this name now, and network file systems look
+        // for changes when a file is opened.
+        let (file, _) = self.open(location)?;
+        match state(&file)? == before {
             true => Ok(Unchanged { bytes, modified: Some(before.modified), revision: Some(before.revision()) }),
             false => Err(changed()),
         }

@@ -154,12 +154,12 @@ impl Server {
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");
         }
+        let router = Arc::new(Router::new(gateway.clone(), domain(&settings)?, &settings));
         // Before the address is announced: a command that follows at once must find the server.
-        let control = Channel::open(gateway.clone()).inspect_err(|error| {
+        let control = Channel::open(gateway).inspect_err(|error| {
             // Clients don't need the control socket, so the server runs without it.
             tracing::error!(%error, "can't create the control socket: `verify`, `scrub`, `flush` and `recover` work only while the server is stopped");
         });
-        let router = Arc::new(Router::new(gateway, domain(&settings)?, &settings));
         let connections = Connections::new(budget.connections, settings.connections_per_address);
         Ok(Self { listener, router, connections, tls, settings, control: control.ok() })
     }

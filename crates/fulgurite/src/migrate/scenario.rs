@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use fulgurite_domain::Micros;
 use fulgurite_migration::figures::StageFigures;
-use fulgurite_migration::layout::Stage;
+use fulgurite_migration::layout::{LOTS_AT_ONCE, Spool, Stage};
 use fulgurite_migration::plan::Scenario;
 use fulgurite_migration::run::database::{State, Totals};
 
@@ -14,6 +14,14 @@ use super::progress::RunProgress;
 fn section(of: &StageFigures) -> String {
     let (name, rate, gap) = (of.stage.name(), of.rate().max(1.0), of.gap_s() * 1e3);
     format!("[{name}]\nrate = \"{rate:.0} B/s\"\ngap = \"{gap:.6} ms\"\ngap_max = \"{gap:.6} ms\"\n")
+}
+
+/// Room for lots of up to `lot_bytes`: without the reserve, if they don't need it.
+fn spool_bytes(spools: &[Spool], lot_bytes: u64) -> u64 {
+    let (needed, all) = spools
+        .iter()
+        .fold((0, 0), |(needed, all), spool| (if spool.is_reserve { needed } else { needed + spool.bytes }, all + spool.bytes));
+    if needed / LOTS_AT_ONCE >= lot_bytes { needed } else { all }
 }
 
 /// The scenario of what is left of a migration, or of all of it if nothing is.
@@ -29,8 +37,8 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
     let (what, (files, bytes)) = if waiting.1 > 0 { ("What is left", waiting) } else { ("All files", totals.all()) };
     let settings = &migration.settings;
     let station = &settings.layout.stations[0];
-    let spool_bytes: u64 = station.spools.iter().map(|spool| spool.bytes).sum();
     let size = (bytes / files.max(1)).max(1);
+    let spool_bytes = spool_bytes(&station.spools, size.max(settings.lot_bytes));
     // Lots end with a family and with a volume.
     let groups = migration.database.groups()?.max(1);
     let lot_files = settings.lot_files.min(usize::try_from(totals.all().0.div_ceil(groups)).unwrap_or(usize::MAX)).max(1);

@@ -6,16 +6,13 @@ use fulgurite_domain::Micros;
 
 use super::{Doing, Mode, OnItsWay, Pipeline, Position, SpoolState, Wait};
 use crate::event::Command;
-use crate::layout::{Rules, SpoolId, Stage, StreamId};
+use crate::layout::{LOTS_AT_ONCE, Rules, SpoolId, Stage, StreamId};
 use crate::lot::{FamilyId, LotId};
 
-/// A volume with room for so many lots lets one be read while others are written. Larger lots
-/// don't wait for room in it.
-const LOTS_BESIDE_EACH_OTHER: u64 = 4;
-/// Outputs stand still if they write no lot for so long while an input waits for room. Memory of a
-/// few hundred megabytes then passes at less than 100 MB/s, and what else a disk does for a reserve
-/// hardly slows it.
-const STANDS_STILL: Micros = Micros(5_000_000);
+/// Outputs have stalled if an input waits for room and no lot is written for this long. At that rate
+/// they drain a few hundred megabytes of memory at less than 100 MB/s, so the disk traffic of a
+/// reserve hardly slows them.
+const STALL_AFTER: Micros = Micros(5_000_000);
 
 impl Pipeline {
     /// Gives lots to free streams, until none can take another.
@@ -91,10 +88,10 @@ impl Pipeline {
         }
         if let Doing::Holds(lot) = doing {
             let station = stream.place.station;
-            let spool = match self.room_for(self.lots[&lot].lot.bytes, station, now) {
+            let spool = match self.room_for(&self.lots[&lot], now) {
                 Err(Wait::Room) => {
-                    let since = *self.still_since[usize::from(station)].get_or_insert(now);
-                    let until = Micros(since.0.saturating_add(STANDS_STILL.0));
+                    let since = *self.stalled_since[usize::from(station)].get_or_insert(now);
+                    let until = Micros(since.0.saturating_add(STALL_AFTER.0));
                     if until > now && self.spools.iter().any(|volume| volume.station == station && volume.spool.is_reserve) {
                         self.wake_at(until, now, commands);
                     }
@@ -145,22 +142,29 @@ impl Pipeline {
     /// The spool volume for a lot, a reserve only if needed: the first with room that isn't
     /// exclusive, such as memory, or else the emptiest that the stream may use. Lots then alternate
     /// between exclusive volumes, so that one is written while another is read.
-    fn room_for(&self, bytes: u64, station: u16, now: Micros) -> Result<SpoolId, Wait> {
+    fn room_for(&self, of: &OnItsWay, now: Micros) -> Result<SpoolId, Wait> {
+        let (station, bytes) = (of.station, of.lot.bytes);
         let is_spooled = |of: &&OnItsWay| {
             of.station == station && matches!(of.position, Position::Reading(_) | Position::Spooled(_) | Position::Writing(_))
         };
         if self.lots.values().filter(is_spooled).count() >= usize::from(self.rules.spooled_max) {
             return Err(Wait::Room);
         }
-        let volumes = (0..).map(SpoolId).zip(&self.spools);
-        let of_station = || self.spools.iter().filter(|volume| volume.station == station);
-        let others = of_station().filter(|volume| !volume.spool.is_reserve).map(|volume| volume.spool.bytes).max();
-        let is_large = others.is_none_or(|largest| bytes > largest / LOTS_BESIDE_EACH_OTHER);
-        let stands_still = self.still_since[usize::from(station)].is_some_and(|since| now.since(since) >= STANDS_STILL);
-        let needs_reserve = is_large || stands_still;
-        let with_room = volumes.filter(|(_, volume)| {
-            let has_room = volume.station == station && volume.spool.bytes.saturating_sub(volume.used) >= bytes;
-            has_room && (needs_reserve || !volume.spool.is_reserve)
+        let of_station = || (0..).map(SpoolId).zip(&self.spools).filter(|(_, volume)| volume.station == station);
+        let has_reserve = of_station().any(|(_, volume)| volume.spool.is_reserve);
+        let largest = of_station().filter(|(_, volume)| !volume.spool.is_reserve).map(|(_, volume)| volume.spool.bytes).max();
+        let is_large = |bytes| largest.is_none_or(|largest| bytes > largest / LOTS_AT_ONCE);
+        let has_stalled = self.stalled_since[usize::from(station)].is_some_and(|since| now.since(since) >= STALL_AFTER);
+        let needs_reserve = is_large(bytes) || has_stalled;
+        // Without this, small lots could keep a larger one waiting for as long as there are any.
+        let goes_before = |other: &&OnItsWay| {
+            let is_waiting = other.station == station && other.position == Position::Held && !is_large(other.lot.bytes);
+            is_waiting && (Reverse(other.lot.priority), other.lot.id) < (Reverse(of.lot.priority), of.lot.id)
+        };
+        let kept: u64 = if has_reserve { self.lots.values().filter(goes_before).map(|other| other.lot.bytes).sum() } else { 0 };
+        let with_room = of_station().filter(|(_, volume)| {
+            let (may_be_used, kept) = if volume.spool.is_reserve { (needs_reserve, 0) } else { (true, kept) };
+            may_be_used && volume.spool.bytes.saturating_sub(volume.used) >= bytes.saturating_add(kept)
         });
         let mut with_room = with_room.peekable();
         if with_room.peek().is_none() {

@@ -102,7 +102,7 @@ fn a_found_lot_may_be_larger_than_what_volumes_have_room_for_now() {
 }
 
 #[test]
-fn a_reserve_takes_large_lots_and_others_only_while_outputs_stand_still() {
+fn a_reserve_takes_large_lots_and_others_only_while_outputs_stall() {
     let mut layout = layout(2, 1, 1, &[(10 * MB, false), (100 * MB, false)]);
     layout.stations[0].spools[1].is_reserve = true;
     let read = |stream, lot: Lot, spool| Command::Read { stream: StreamId(stream), lot: lot.id, spool: SpoolId(spool) };
@@ -141,6 +141,37 @@ fn a_reserve_takes_large_lots_and_others_only_while_outputs_stand_still() {
     assert!(run.offer(0, last[0]).contains(&read(0, last[0], 0)), "memory has room again");
     run.step(Event::Read(done(0, last[0])));
     assert_eq!(run.offer(0, last[1]), [Command::WakeAt(Micros::from_seconds(114.0))]);
+}
+
+#[test]
+fn small_lots_leave_room_for_a_larger_one_that_waits() {
+    let mut layout = layout(2, 1, 1, &[(40 * MB, false), (100 * MB, false)]);
+    layout.stations[0].spools[1].is_reserve = true;
+    let mut run = Driven::begun(&layout);
+    let read = |stream, lot: Lot| Command::Read { stream: StreamId(stream), lot: lot.id, spool: SpoolId(0) };
+    let small: Vec<Lot> = (1..=9).map(|id| lot(id, 4 * MB)).collect();
+    for lot in &small {
+        assert!(run.offer(0, *lot).contains(&read(0, *lot)));
+        run.step(Event::Read(done(0, *lot)));
+    }
+    // 4 MB are left, and each lot that is written leaves 4 MB more.
+    let (larger, later) = (lot(10, 10 * MB), lot(11, 2 * MB));
+    run.offer(1, larger);
+    run.offer(0, later);
+    assert_eq!(run.waits()[..2], [Activity::Waits(Wait::Room), Activity::Waits(Wait::Room)]);
+    run.step(Event::Written(done(2, small[0])));
+    assert_eq!(run.waits()[..2], [Activity::Waits(Wait::Room), Activity::Waits(Wait::Room)], "8 MB are for the larger one");
+    let commands = run.step(Event::Written(done(2, small[1])));
+    assert!(commands.contains(&read(0, later)) && commands.contains(&read(1, larger)), "{commands:?}");
+    // An urgent one goes before.
+    let mut run = Driven::begun(&layout);
+    for lot in &small {
+        run.offer(0, *lot);
+        run.step(Event::Read(done(0, *lot)));
+    }
+    run.offer(1, larger);
+    let urgent = Lot { priority: 1, ..later };
+    assert!(run.offer(0, urgent).contains(&read(0, urgent)));
 }
 
 #[test]

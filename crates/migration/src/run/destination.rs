@@ -44,8 +44,8 @@ pub trait BackReader {
 pub trait LotWriter: Send {
     /// Writes files. Those whose result is `Ok` survive a crash of the destination as far as it
     /// promises that with its acknowledgement. The results are in the order of the files. Files of
-    /// the same names that the migration didn't write are never replaced. `arrived` is told at once
-    /// of each file whose result is `Ok`, by its index.
+    /// the same names that the migration didn't write are never replaced. Calls
+    /// `arrived` with the index of each file as soon as its result is `Ok`.
     fn write(&mut self, files: &[Outgoing<'_>], arrived: &mut dyn FnMut(usize, Stored)) -> Vec<Result<Stored, Refusal>>;
 }
 
