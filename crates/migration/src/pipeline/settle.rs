@@ -9,9 +9,9 @@ use crate::event::Command;
 use crate::layout::{LOTS_AT_ONCE, Rules, SpoolId, Stage, StreamId};
 use crate::lot::{FamilyId, LotId};
 
-/// Outputs have stalled if an input waits for room and no lot is written for this long. At that rate
-/// they drain a few hundred megabytes of memory at less than 100 MB/s, so the disk traffic of a
-/// reserve hardly slows them.
+/// Outputs have stalled if an input waits for room and no lot is written for this long. At that
+/// rate they drain a few hundred megabytes of memory at less than 100 MB/s, so the disk traffic of
+/// a reserve hardly slows them.
 const STALL_AFTER: Micros = Micros(5_000_000);
 
 impl Pipeline {
