@@ -162,7 +162,11 @@ def test_a_server_that_never_answers_holds_up_no_other(
     said = audit.run("run")
     assert said.returncode == 4 and "node far is left alone for" in said.stderr, said
     states = audit.states()
-    assert states == {"near": {"verified": len(FILES)}, "far": {"unavailable": len(FILES)}}
+    assert states["near"] == {"verified": len(FILES)}
+    # How many checks begin before the node is left alone depends on which of its eight workers is
+    # told first. After two probes the node is given up, and the other copies are left untried.
+    assert set(states["far"]) <= {"unavailable", "unverified"}, states
+    assert sum(states["far"].values()) == len(FILES) and states["far"]["unavailable"] >= 8, states
 
 
 def test_a_url_of_azure_reads_one_blob_and_nothing_else(azure: Place, reference: Place, tmp_path: Path) -> None:
