@@ -27,7 +27,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Attempts for a file whose connection fails, while other files pass. Then the file is to blame.
 const TRIES_BESIDE_OTHERS: u32 = 4;
 /// How long files that passed wait for others of their lot until they are told.
-pub(super) const TOLD_EARLY_AFTER: Duration = Duration::from_millis(100);
+pub(super) const TOLD_EARLY_AFTER: Duration = Duration::from_secs(1);
 /// How often a waiting stream looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
