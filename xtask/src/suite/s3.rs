@@ -9,8 +9,10 @@
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::available_parallelism;
 
 use super::program::{self, Channel};
 use super::python;
@@ -24,7 +26,11 @@ pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
         let built = ReleaseBuild::find(session)?;
         let python = environment(session, &built.target.join("xtask-s3-venv"), REQUIREMENTS)?;
-        Ok(run(session, &built, &python, FOLDER, |_| {}))
+        // Each test has buckets of its own, and waits for the server half of its time.
+        let workers = available_parallelism().map_or(1, NonZero::get) + 1;
+        Ok(run(session, &built, &python, FOLDER, |command| {
+            command.arg("--numprocesses").arg(workers.to_string());
+        }))
     };
     tested().unwrap_or_else(|outcome| outcome)
 }
