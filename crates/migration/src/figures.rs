@@ -1,16 +1,19 @@
 //! Figures of a run: what each stream did with its time, and what it waited for.
 
+mod lot_times;
+
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use serde::{Deserialize, Serialize};
 
+pub use self::lot_times::{Cost, LotTimes};
 use crate::event::{Done, Event};
 use crate::layout::{Stage, StreamPlace};
 use crate::pipeline::{Activity, Pipeline, Wait};
 
 /// What a stream did. In JSON, times are seconds, and waits have their names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "StreamRecord", into = "StreamRecord")]
 pub struct StreamFigures {
     /// Which stream.
@@ -25,10 +28,12 @@ pub struct StreamFigures {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Times of lots.
+    pub lot_times: LotTimes,
 }
 
 /// What the streams of a stage did, added up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StageFigures {
     /// The stage.
     pub stage: Stage,
@@ -46,6 +51,8 @@ pub struct StageFigures {
     pub moving: Micros,
     /// Time for each of [`Wait::ALL`].
     pub waits: [Micros; Wait::ALL.len()],
+    /// Times of lots.
+    pub lot_times: LotTimes,
 }
 
 impl StageFigures {
@@ -53,7 +60,8 @@ impl StageFigures {
     #[must_use]
     pub fn sum<'a>(stage: Stage, streams: impl IntoIterator<Item = &'a StreamFigures>, elapsed: Micros) -> Self {
         let waits = [Micros::ZERO; Wait::ALL.len()];
-        let mut sum = Self { stage, elapsed, streams: 0, files: 0, bytes: 0, busy: Micros::ZERO, moving: Micros::ZERO, waits };
+        let lot_times = LotTimes::default();
+        let mut sum = Self { stage, elapsed, streams: 0, files: 0, bytes: 0, busy: Micros::ZERO, moving: Micros::ZERO, waits, lot_times };
         for stream in streams.into_iter().filter(|stream| stream.place.stage == stage) {
             sum.streams += 1;
             sum.files = sum.files.saturating_add(stream.files);
@@ -61,6 +69,7 @@ impl StageFigures {
             sum.busy += stream.busy;
             sum.moving += stream.moving;
             sum.waits.iter_mut().zip(stream.waits).for_each(|(sum, wait)| *sum += wait);
+            sum.lot_times = sum.lot_times.sum(stream.lot_times);
         }
         sum
     }
@@ -69,6 +78,14 @@ impl StageFigures {
     #[must_use]
     pub fn rate(&self) -> f64 {
         ratio(self.bytes as f64, self.moving.seconds())
+    }
+
+    /// What moving a file and moving its bytes cost, as far as lots of different sizes have shown
+    /// it. `None` if no byte moved.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        let has_moved = self.bytes > 0 && self.moving > Micros::ZERO;
+        has_moved.then(|| self.lot_times.cost(self.files as f64, self.bytes as f64, self.moving.seconds()))
     }
 
     /// The mean gap between files in seconds, with changes of volumes.
@@ -117,6 +134,9 @@ struct StreamRecord {
     busy_s: f64,
     moving_s: f64,
     waits_s: BTreeMap<Wait, f64>,
+    /// Earlier versions didn't write them.
+    #[serde(default)]
+    lot_times: LotTimes,
 }
 
 fn first() -> u16 {
@@ -135,6 +155,7 @@ impl From<StreamFigures> for StreamRecord {
             busy_s: of.busy.seconds(),
             moving_s: of.moving.seconds(),
             waits_s: waits.map(|(wait, time)| (wait, time.seconds())).collect(),
+            lot_times: of.lot_times,
         }
     }
 }
@@ -149,6 +170,7 @@ impl From<StreamRecord> for StreamFigures {
             waits: Wait::ALL.map(wait),
             files: of.files,
             bytes: of.bytes,
+            lot_times: of.lot_times,
         }
     }
 }
@@ -163,7 +185,7 @@ pub struct SpoolFigures {
 }
 
 /// The figures of a run so far.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     began: Option<Micros>,
     now: Micros,
@@ -188,6 +210,7 @@ impl Figures {
             waits: [Micros::ZERO; Wait::ALL.len()],
             files: 0,
             bytes: 0,
+            lot_times: LotTimes::default(),
         };
         Self {
             began: None,
@@ -227,6 +250,7 @@ impl Figures {
             figures.files += u64::from(files);
             figures.bytes += bytes;
             figures.moving.0 += moving.0;
+            figures.lot_times.add(files, bytes, moving);
         }
         self.activities.clear();
         self.activities.extend(pipeline.streams().map(|(_, activity)| activity));
@@ -278,6 +302,7 @@ mod tests {
             waits,
             files: 10,
             bytes: 1_000,
+            lot_times: LotTimes::default(),
         }
     }
 
@@ -306,6 +331,7 @@ mod tests {
         let expected = serde_json::json!({
             "station": 1, "stage": "output", "number": 2, "files": 10, "bytes": 1_000,
             "busy_s": 50.0, "moving_s": 40.5, "waits_s": { "room": 30.0, "files": 20.0 },
+            "lot_times": { "files2": 0.0, "files_bytes": 0.0, "bytes2": 0.0, "files_s": 0.0, "bytes_s": 0.0, "fastest": 0.0 },
         });
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_value::<StreamFigures>(json).expect("a stream"), of);

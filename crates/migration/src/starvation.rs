@@ -44,6 +44,7 @@ pub fn sentence(stages: &[StageFigures]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::LotTimes;
     use crate::layout::Stage;
     use crate::pipeline::Wait;
 
@@ -51,7 +52,7 @@ mod tests {
         let mut waits = [Micros::ZERO; Wait::ALL.len()];
         waits[wait as usize] = Micros::from_seconds(100.0 - busy_s);
         let (busy, elapsed) = (Micros::from_seconds(busy_s), Micros::from_seconds(100.0));
-        StageFigures { stage, elapsed, streams: 1, files, bytes: files * 10, busy, moving: busy, waits }
+        StageFigures { stage, elapsed, streams: 1, files, bytes: files * 10, busy, moving: busy, waits, lot_times: LotTimes::default() }
     }
 
     #[test]

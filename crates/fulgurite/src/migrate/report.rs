@@ -38,8 +38,8 @@ const TABLES: [&str; 4] = ["streams", "rates", "spools", "compared"];
 pub(crate) struct Report {
     /// The migration's folder
     folder: PathBuf,
-    /// Write a scenario for `migrate plan` to this file: what is left, with the rates and gaps of
-    /// the last run
+    /// Write a scenario for `migrate plan` to this file: what is left, with the rates, the gaps and
+    /// the time for each file that the last run had
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Write a page with plots, tables and figures to this folder; an earlier report there is

@@ -4,16 +4,39 @@ use anyhow::{Result, bail};
 use fulgurite_domain::Micros;
 use fulgurite_migration::figures::StageFigures;
 use fulgurite_migration::layout::{LOTS_AT_ONCE, Spool, Stage};
-use fulgurite_migration::plan::Scenario;
+use fulgurite_migration::plan::{Part, Parts, Scenario};
 use fulgurite_migration::run::database::{State, Totals};
 
 use super::folder::Migration;
 use super::progress::RunProgress;
 
-/// The section of a stage with the rate and the gap that a run has measured.
+/// The highest rate of a stream that a scenario can have, in bytes per second.
+const RATE_MAX: f64 = 1e12;
+
+/// The longest time of a file or a gap that it can have, in milliseconds.
+const LONGEST_MS: f64 = 3_600_000.0;
+
+/// The section of a stage with the rate and the gap that a run has measured, and what each file
+/// cost.
 fn section(of: &StageFigures) -> String {
-    let (name, rate, gap) = (of.stage.name(), of.rate().max(1.0), of.gap_s() * 1e3);
-    format!("[{name}]\nrate = \"{rate:.0} B/s\"\ngap = \"{gap:.6} ms\"\ngap_max = \"{gap:.6} ms\"\n")
+    let (name, gap) = (of.stage.name(), of.gap_s() * 1e3);
+    let cost = of.cost().filter(|cost| cost.per_file_s <= LONGEST_MS / 1e3);
+    let (rate, per_file) = cost.map_or((of.rate(), 0.0), |cost| (cost.rate, cost.per_file_s * 1e3));
+    let (rate, gap) = (rate.clamp(1.0, RATE_MAX), gap.min(LONGEST_MS));
+    format!("[{name}]\nrate = \"{rate:.0} B/s\"\ngap = \"{gap:.6} ms\"\ngap_max = \"{gap:.6} ms\"\nper_file = \"{per_file:.6} ms\"\n")
+}
+
+/// What is known of sizes: the mean, or the tables of parts whose files differ. A file larger than
+/// every spool volume can't be migrated, and counts as several that just fit.
+fn sizes(parts: &[Part], mean: u64, spool_bytes: u64) -> (String, String) {
+    if parts.len() < 2 {
+        return (format!("size = \"{} B\"\n", mean.min(spool_bytes)), String::new());
+    }
+    let table = |part: &Part| {
+        let (size, share) = (part.size.min(spool_bytes), part.share * 100.0);
+        format!("[[files.parts]]\nsize = \"{size} B\"\nshare = \"{share:.6} %\"\n\n")
+    };
+    (String::new(), parts.iter().map(table).collect())
 }
 
 /// Room for lots of up to `lot_bytes`: without the reserve, if they don't need it.
@@ -38,13 +61,18 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
     let settings = &migration.settings;
     let station = &settings.layout.stations[0];
     let size = (bytes / files.max(1)).max(1);
-    let spool_bytes = spool_bytes(&station.spools, size.max(settings.lot_bytes));
+    let mut parts = Parts::new(files, bytes);
+    migration.database.sizes_in_order(waiting.1 > 0, &mut |bytes| parts.add(bytes))?;
+    let parts = parts.finish();
+    let largest = parts.iter().map(|part| part.size).max().unwrap_or(size);
+    let spool_bytes = spool_bytes(&station.spools, largest.max(settings.lot_bytes));
+    let (size, parts) = sizes(&parts, size, spool_bytes);
     // Lots end with a family and with a volume.
     let groups = migration.database.groups()?.max(1);
     let lot_files = settings.lot_files.min(usize::try_from(totals.all().0.div_ceil(groups)).unwrap_or(usize::MAX)).max(1);
     let text = format!(
         "title = \"{what} of a migration, at the rates of its last run\"\n\n\
-         [files]\ntotal = \"{bytes} B\"\nsize = \"{size} B\"\nlot_files = {lot_files}\nlot_bytes = \"{lot_bytes} B\"\n\n{sections}\n\
+         [files]\ntotal = \"{bytes} B\"\n{size}lot_files = {lot_files}\nlot_bytes = \"{lot_bytes} B\"\n\n{parts}{sections}\n\
          [rules]\nfamilies_together = {together}\nunscanned = {unscanned}\n\n\
          [stations]\ncount = 1\ninputs = {inputs}\noutputs = {outputs}\nscans = {scans}\nspools = 1\nspool = \"{spool_bytes} B\"\n\
          spool_exclusive = false\nspool_write = \"1 PB/s\"\nspool_read = \"1 PB/s\"\nlink = \"1 PB/s\"\n",

@@ -473,6 +473,29 @@ fn a_report_says_what_is_wrong_with_a_journal() {
 }
 
 #[test]
+fn a_scenario_from_a_run_has_parts_whose_files_differ_in_size() {
+    let place = Sandbox::empty();
+    for folder in ["source/a", "source/b", "destination"] {
+        fs::create_dir_all(place.path(folder)).expect("made");
+    }
+    for number in 0..400 {
+        place.write(format!("source/a/{number}"), noise(number, 100));
+    }
+    for number in 0..8 {
+        place.write(format!("source/b/{number}"), noise(number, 100_000));
+    }
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "run", "m"]);
+    place.good(&["migrate", "report", "m", "--scenario=parts.toml"]);
+    let text = String::from_utf8(place.read("parts.toml")).expect("text");
+    assert!(text.contains("[[files.parts]]\nsize = \"100 B\"") && text.contains("[[files.parts]]\nsize = \"100000 B\""), "{text}");
+    assert_eq!(text.matches("per_file = ").count(), 3, "{text}");
+    let planned = place.good(&["migrate", "plan", "parts.toml", "--json"]).json();
+    assert!(planned["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{planned}");
+    place.run(&["migrate", "plan", "parts.toml", "--set=files.size=5 MB"]).fails_with(2, "files.parts has sizes");
+}
+
+#[test]
 fn a_plan_and_a_run_are_set_side_by_side() {
     let place = Sandbox::empty();
     let files = with_source(&place, 50);

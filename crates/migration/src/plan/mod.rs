@@ -6,11 +6,12 @@
 //!                                      Outcome: figures, the end, what limits it
 //! ```
 //!
-//! A stream alternates between gaps, in which no byte moves, and transfers. Transfers that share a
-//! link, such as a station's network, divide it fairly: none is slowed below its share, and what
-//! one can't use goes to the others.
+//! A stream alternates between gaps, in which nothing moves, the time that files take besides their
+//! bytes, and transfers. Transfers that share a link, such as a station's network, divide it
+//! fairly: none is slowed below its share, and what one can't use goes to the others.
 
 mod outcome;
+mod parts;
 mod scenario;
 mod search;
 mod sharing;
@@ -19,6 +20,7 @@ mod simulation;
 mod tests;
 
 pub use outcome::Outcome;
-pub use scenario::{Costs, Files, Reach, Scenario, Speed, StationPlan, reference};
+pub use parts::Parts;
+pub use scenario::{Costs, Files, Part, Reach, Scenario, Speed, StationPlan, reference};
 pub use search::{Candidate, Found, search};
 pub use simulation::simulate;

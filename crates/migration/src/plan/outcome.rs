@@ -87,7 +87,7 @@ impl Outcome {
             "Duty factor of the inputs: {:.2} of {}, each of {} while files move.\n",
             self.stage(Stage::Input).duty(),
             u32::from(of.count) * u32::from(of.instances) * u32::from(of.inputs),
-            rate(self.scenario.input.rate),
+            rate(self.stage(Stage::Input).rate()),
         );
         for stage in Stage::ALL {
             let figures = self.stage(stage);

@@ -13,6 +13,10 @@ use crate::layout::{Layout, Rules, Spool, Station};
 const LOTS_MAX: u64 = 10_000_000;
 /// Files of a simulation at most, each of which draws its size.
 const FILES_MAX: u64 = 1_000_000_000;
+/// Parts of the files at most.
+const PARTS_MAX: usize = 1_000;
+/// How much the sum of the parts' shares may differ from 1, as they are rounded.
+const SHARES_OFF: f64 = 0.001;
 
 /// A migration to be planned.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,12 +50,14 @@ pub struct Scenario {
 }
 
 /// What is migrated.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Files {
     /// Bytes in all.
     pub bytes: u64,
-    /// Mean size of a file in bytes.
+    /// Mean size of all files in bytes.
     pub size: u64,
+    /// Parts that are migrated one after another, if the sizes of their files differ: at least one.
+    pub parts: Vec<Part>,
     /// True if sizes are distributed exponentially; otherwise all are the same.
     pub varies: bool,
     /// Number of families. Files take turns.
@@ -66,15 +72,51 @@ pub struct Files {
     pub change_s: f64,
 }
 
+impl Files {
+    /// Bytes of each part that has any, and the mean size of its files. Shares are rounded where
+    /// they are written, so they count relative to their sum.
+    pub(super) fn bytes_of_parts(&self) -> Vec<(u64, u64)> {
+        let sum: f64 = self.parts.iter().map(|part| part.share).sum();
+        let (mut share, mut given) = (0.0, 0);
+        let bytes = |part: &Part| {
+            share += part.share;
+            let until = ((self.bytes as f64 * (share / sum)).round() as u64).min(self.bytes);
+            let bytes = until.saturating_sub(given);
+            given = given.max(until);
+            (bytes, part.size)
+        };
+        self.parts.iter().map(bytes).filter(|(bytes, _)| *bytes > 0).collect()
+    }
+}
+
+/// A part of the files.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// Its share of all bytes.
+    pub share: f64,
+    /// Mean size of its files in bytes.
+    pub size: u64,
+}
+
 /// How fast a stream is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
-    /// Bytes per second while a file moves.
+    /// Bytes per second at which the bytes of a file move.
     pub rate: f64,
     /// The shortest gap between files, in seconds.
     pub gap_s: f64,
     /// The longest. Gaps are distributed uniformly between both.
     pub gap_max_s: f64,
+    /// What each file takes besides its bytes, in seconds. It counts as moving.
+    pub file_s: f64,
+}
+
+impl Speed {
+    /// The time of a file of a size at a rate, with the shortest gap, in seconds.
+    #[must_use]
+    pub fn shortest_s(&self, size: f64, rate: f64) -> f64 {
+        size / rate + self.gap_s + self.file_s
+    }
 }
 
 /// The stations.
@@ -268,9 +310,24 @@ fn settings(reader: &mut Reader) -> Scenario {
 
 fn files(reader: &mut Reader) -> Files {
     let mut section = reader.section("files", "What is migrated.");
+    let total = section.setting("total", bytes("1 kB"..="1 EB"), "100 TB", "Bytes of all files.");
+    let mut parts = section.tables("parts", "Parts of the files that follow each other, if their sizes differ.", |section| Part {
+        size: section.required("size", bytes("1 B"..="100 TB"), "Mean size of a file of the part."),
+        share: section.required("share", share("0 %"..="100 %"), "The part's share of all bytes. The shares add up to 100 %."),
+    });
+    // A complete scenario with parts has no size of all files, which could contradict theirs.
+    let default = parts.is_empty().then_some(1_000_000_000);
+    let size = section.optional_or("size", bytes("1 B"..="100 TB"), default, "Mean size of a file. Parts have sizes of their own.");
+    if let Some(size) = size {
+        match parts.is_empty() {
+            true => parts.push(Part { share: 1.0, size }),
+            false => section.reject("size", "nothing, since files.parts has sizes; files.parts=[] removes them"),
+        }
+    }
     Files {
-        bytes: section.setting("total", bytes("1 kB"..="1 EB"), "100 TB", "Bytes of all files."),
-        size: section.setting("size", bytes("1 B"..="100 TB"), "1 GB", "Mean size of a file."),
+        bytes: total,
+        size: mean_size(&parts),
+        parts,
         varies: section.setting(
             "sizes",
             choice(&[("same", false), ("exponential", true)]),
@@ -290,11 +347,26 @@ fn files(reader: &mut Reader) -> Files {
     }
 }
 
+/// The mean size of a file of all parts.
+fn mean_size(parts: &[Part]) -> u64 {
+    if let [part] = parts {
+        return part.size;
+    }
+    let (bytes, files) = parts.iter().fold((0.0, 0.0), |(bytes, files), part| (bytes + part.share, files + part.share / part.size as f64));
+    ((bytes / files).round() as u64).max(1)
+}
+
 fn speed(section: &mut Section<'_>, default_rate: &str, gap: &str, gap_max: &str) -> Speed {
     Speed {
-        rate: section.setting("rate", rate("1 B/s"..="1 TB/s"), default_rate, "Rate while a file moves."),
+        rate: section.setting("rate", rate("1 B/s"..="1 TB/s"), default_rate, "Rate at which the bytes of a file move."),
         gap_s: section.setting("gap", seconds("0 s"..="1 h"), gap, "Shortest gap between files, in which no byte moves."),
         gap_max_s: section.setting("gap_max", seconds("0 s"..="1 h"), gap_max, "Longest gap between files."),
+        file_s: section.setting(
+            "per_file",
+            seconds("0 s"..="1 h"),
+            "0 s",
+            "Time that each file takes besides its bytes, such as to sync it. It counts as moving.",
+        ),
     }
 }
 
@@ -347,12 +419,22 @@ fn check(scenario: &Scenario, reader: &mut Reader) {
             reader.section(name, "").reject("gap_max", "at least as long as gap");
         }
     }
-    if scenario.files.size > of.spool_bytes {
+    let files = &scenario.files;
+    if files.parts.len() > PARTS_MAX {
+        reader.section("files", "").reject("parts", format!("at most {PARTS_MAX} parts"));
+    }
+    if (files.parts.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() > SHARES_OFF {
+        reader.section("files", "").reject("parts", "shares that add up to 100 %");
+    }
+    if files.parts.iter().any(|part| part.size > of.spool_bytes) {
         reader.section("stations", "").reject("spool", "room for a file of mean size");
     }
-    let lot_bytes = scenario.files.lot_bytes.min(scenario.files.size.saturating_mul(u64::from(scenario.files.lot_files)));
-    let lot_bytes = lot_bytes.max(scenario.files.size);
-    if scenario.files.bytes / lot_bytes > LOTS_MAX || scenario.files.bytes / scenario.files.size > FILES_MAX {
+    let (mut lots, mut numbers) = (0_u64, 0_u64);
+    for (bytes, size) in files.bytes_of_parts() {
+        let lot_bytes = files.lot_bytes.min(size.saturating_mul(u64::from(files.lot_files))).max(size);
+        (lots, numbers) = (lots + bytes.div_ceil(lot_bytes), numbers + bytes.div_ceil(size));
+    }
+    if lots > LOTS_MAX || numbers > FILES_MAX {
         let too_many = "a total that isn't too many lots or files to simulate: at most 10 million lots and 1 billion files";
         reader.section("files", "").reject("total", too_many);
     }

@@ -1,12 +1,12 @@
 //! The cheapest configuration that ends in time.
 
 use super::outcome::Outcome;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Speed};
 use super::simulation::simulate;
 
-/// Hours that a part of the migration should take at least, so that its rate says enough.
+/// Hours that a sample of the migration should take at least, so that its rate says enough.
 const SAMPLE_H: f64 = 6.0;
-/// Files that such a part has at least, for each stream.
+/// Files that such a sample has at least, of each part and for each stream.
 const SAMPLE_FILES: u64 = 20;
 
 /// A configuration that was considered.
@@ -16,7 +16,7 @@ pub struct Candidate {
     pub scenario: Scenario,
     /// Its cost.
     pub cost: f64,
-    /// Seconds that the whole migration takes, projected from a part.
+    /// Seconds that the whole migration takes, projected from a sample.
     pub projected_s: f64,
 }
 
@@ -114,30 +114,33 @@ fn text_of(scenario: &Scenario) -> String {
 /// links that they share, with the shortest gaps.
 fn least_s(scenario: &Scenario) -> f64 {
     let (of, files) = (&scenario.stations, &scenario.files);
-    let stage = |streams: u16, rate: f64, gap_s: f64, shared: f64| {
+    let stage = |streams: u16, speed: Speed, rate: f64, shared: f64| {
         if streams == 0 {
             return 0.0;
         }
         let instances = f64::from(of.count) * f64::from(of.instances);
-        let stream = files.size as f64 / (files.size as f64 / rate + gap_s);
+        let stream = files.size as f64 / speed.shortest_s(files.size as f64, rate);
         let all = (instances * f64::from(streams) * stream).min(f64::from(of.count) * of.link).min(shared);
         files.bytes as f64 / all
     };
     let fed = of.fed.iter().sum::<f64>() / of.fed.len() as f64;
-    let input = stage(of.inputs, scenario.input.rate.min(of.spool_write), scenario.input.gap_s, of.source) / fed;
-    let output = stage(of.outputs, scenario.output.rate.min(of.spool_read), scenario.output.gap_s, of.destination);
-    let scan = stage(of.scans, scenario.scan.rate, scenario.scan.gap_s, of.destination);
+    let input = stage(of.inputs, scenario.input, scenario.input.rate.min(of.spool_write), of.source) / fed;
+    let output = stage(of.outputs, scenario.output, scenario.output.rate.min(of.spool_read), of.destination);
+    let scan = stage(of.scans, scenario.scan, scenario.scan.rate, of.destination);
     input.max(output).max(scan)
 }
 
-/// Seconds that the whole migration takes, by the rate of a part of it.
+/// Seconds that the whole migration takes, by the rate of a sample of it.
 fn projected_s(scenario: &Scenario) -> f64 {
-    let of = &scenario.stations;
+    let (of, files) = (&scenario.stations, &scenario.files);
     let streams = u64::from(of.count) * u64::from(of.instances) * u64::from(of.inputs.max(of.outputs).max(of.scans));
-    let by_time = scenario.files.bytes as f64 * (SAMPLE_H * 3_600.0 / least_s(scenario));
-    let least = streams * SAMPLE_FILES * scenario.files.size.max(scenario.files.volume_bytes / SAMPLE_FILES);
-    let bytes = scenario.files.bytes.min((by_time as u64).max(least));
-    let mut part = scenario.clone();
-    part.files.bytes = bytes;
-    simulate(&part).elapsed().seconds() * (scenario.files.bytes as f64 / bytes as f64)
+    let by_time = files.bytes as f64 * (SAMPLE_H * 3_600.0 / least_s(scenario));
+    // The sample has each part's share.
+    let of_parts = files.parts.iter().filter(|part| part.share > 0.0).map(|part| part.size as f64 / part.share);
+    let largest = of_parts.fold(files.volume_bytes as f64 / SAMPLE_FILES as f64, f64::max);
+    let least = streams as f64 * SAMPLE_FILES as f64 * largest;
+    let bytes = files.bytes.min(by_time.max(least) as u64).max(1);
+    let mut sample = scenario.clone();
+    sample.files.bytes = bytes;
+    simulate(&sample).elapsed().seconds() * (files.bytes as f64 / bytes as f64)
 }

@@ -136,9 +136,11 @@ impl<'a> Simulation<'a> {
             files if files <= DRAWN_GAPS => (0..files).map(|_| self.gaps.between(speed.gap_s, speed.gap_max_s)).sum(),
             files => f64::from(files) * (speed.gap_s + speed.gap_max_s) / 2.0,
         };
-        let moves_at = Micros(self.now.0 + Micros::from_seconds(change_s + gaps_s).0);
-        self.works[usize::from(stream.0)] = Some(Work { lot, began_moving: moves_at });
-        self.wait(moves_at, Some(stream));
+        let began_moving = Micros(self.now.0 + Micros::from_seconds(change_s + gaps_s).0);
+        self.works[usize::from(stream.0)] = Some(Work { lot, began_moving });
+        // What each file takes besides its bytes is spent first, all at once.
+        let files_s = f64::from(lot.files) * speed.file_s;
+        self.wait(Micros(began_moving.0 + Micros::from_seconds(files_s).0), Some(stream));
     }
 
     fn wait(&mut self, at: Micros, stream: Option<StreamId>) {
@@ -224,9 +226,10 @@ impl<'a> Simulation<'a> {
 struct Inventory<'a> {
     scenario: &'a Scenario,
     sizes: Stream,
-    left: u64,
-    /// The next file, drawn and not yet in a lot.
-    next_file: Option<u64>,
+    /// The parts that are left: bytes, and the mean size of a file.
+    parts: VecDeque<(u64, u64)>,
+    /// The next file, drawn and not yet in a lot, and true if it is the last of its part.
+    next_file: Option<(u64, bool)>,
     lots: u64,
     volumes: u32,
     /// For each stream, the bytes left on its volume, and true if its last lot is the first of one.
@@ -238,7 +241,7 @@ impl<'a> Inventory<'a> {
         Self {
             scenario,
             sizes: Stream::new(u64::from(scenario.seed), "sizes"),
-            left: scenario.files.bytes,
+            parts: scenario.files.bytes_of_parts().into(),
             next_file: None,
             lots: 0,
             volumes: 0,
@@ -248,7 +251,7 @@ impl<'a> Inventory<'a> {
 
     /// The next lot for a stream, or when to ask again.
     fn next(&mut self, stream: StreamId, is_mounted: bool, station: u16, now: Micros) -> Result<Lot, Option<Micros>> {
-        if self.left == 0 && self.next_file.is_none() {
+        if self.parts.is_empty() && self.next_file.is_none() {
             return Err(None);
         }
         self.check_fed(station, now)?;
@@ -278,28 +281,36 @@ impl<'a> Inventory<'a> {
         if (minute as f64) < share * hour as f64 { Ok(()) } else { Err(Some(Micros(now.0 + hour - minute))) }
     }
 
-    /// Files and bytes of the next lot.
+    /// Files and bytes of the next lot. It has files of one part.
     fn take(&mut self) -> (u32, u64) {
         let of = &self.scenario.files;
         let (mut files, mut bytes) = (0, 0);
         while files < of.lot_files
-            && let Some(size) = self.next_file.take().or_else(|| self.file())
+            && let Some((size, is_last)) = self.next_file.take().or_else(|| self.file())
         {
             if files > 0 && bytes + size > of.lot_bytes.min(self.scenario.stations.spool_bytes) {
-                self.next_file = Some(size);
+                self.next_file = Some((size, is_last));
                 break;
             }
             (files, bytes) = (files + 1, bytes + size);
+            if is_last {
+                break;
+            }
         }
         (files, bytes)
     }
 
-    fn file(&mut self) -> Option<u64> {
-        let of = &self.scenario.files;
-        let size = if of.varies { (self.sizes.exponential(of.size as f64) as u64).max(1) } else { of.size };
-        let size = size.min(self.scenario.stations.spool_bytes).min(self.left);
-        self.left -= size;
-        (size > 0).then_some(size)
+    /// Draws a file; true if it is the last of its part.
+    fn file(&mut self) -> Option<(u64, bool)> {
+        let (left, mean) = self.parts.front_mut()?;
+        let size = if self.scenario.files.varies { (self.sizes.exponential(*mean as f64) as u64).max(1) } else { *mean };
+        let size = size.min(self.scenario.stations.spool_bytes).min(*left);
+        *left -= size;
+        let is_last = *left == 0;
+        if is_last {
+            self.parts.pop_front();
+        }
+        Some((size, is_last))
     }
 
     fn volume(&mut self, stream: StreamId, is_mounted: bool, bytes: u64) -> Option<SourceVolume> {

@@ -35,6 +35,13 @@ fn simple(more: &[&str]) -> Scenario {
     Scenario::parse("test", SIMPLE, &overrides).expect("a scenario")
 }
 
+/// The simple scenario, with parts of files: a mean size and a share of each.
+fn with_parts(parts: &[(&str, &str)], more: &[&str]) -> Result<Scenario, fulgurite_settings::SettingErrors> {
+    let tables: String = parts.iter().map(|(size, share)| format!("[[files.parts]]\nsize = \"{size}\"\nshare = \"{share}\"\n")).collect();
+    let overrides: Vec<Override> = more.iter().map(|text| Override::parse("--set", text).expect("a setting")).collect();
+    Scenario::parse("test", &format!("{SIMPLE}{tables}"), &overrides)
+}
+
 fn elapsed_s(more: &[&str]) -> f64 {
     simulate(&simple(more)).elapsed().seconds()
 }
@@ -101,6 +108,35 @@ fn small_files_move_in_lots() {
 }
 
 #[test]
+fn each_file_may_take_time_besides_its_bytes() {
+    // 10,000 files of 20 ms, and 5 ms each besides.
+    let files = ["files.size=\"1 MB\"", "files.total=\"10 GB\"", "files.lot_files=100", "input.per_file=\"5 ms\""];
+    let outcome = simulate(&simple(&files));
+    assert_near(outcome.elapsed().seconds(), 250.0 + 1.0, 0.001);
+    // It counts as moving.
+    let inputs = outcome.stage(Stage::Input);
+    assert_near(inputs.rate(), 10e9 / 250.0, 0.001);
+    assert!(inputs.gap_s() < 1e-6);
+}
+
+#[test]
+fn parts_follow_each_other_and_each_has_its_slowest_stage() {
+    // 50,000 files of 1 MB are read in 1,000 s and written in 1,500 s, since each is synced; 20 of
+    // 5 GB are read in 2,000 s and written in 1,000 s.
+    let both = ["files.total=\"150 GB\"", "files.lot_files=100", "files.lot_bytes=\"100 MB\"", "output.per_file=\"20 ms\""];
+    let scenario = with_parts(&[("1 MB", "33.3333 %"), ("5 GB", "66.6667 %")], &both).expect("a scenario");
+    assert_near(scenario.files.size as f64, 150e9 / 50_020.0, 1e-4);
+    let outcome = simulate(&scenario);
+    let passed = outcome.stage(Stage::Output);
+    assert!(passed.bytes == 150_000_000_000 && passed.files.abs_diff(50_020) <= 1, "{passed:?}");
+    // One large file is read while small ones are written; there is no room for a second.
+    assert_near(outcome.elapsed().seconds(), 1_500.0 + 1_900.0 + 50.0, 0.01);
+    // Files of the mean size hide that the stages set the pace in turn.
+    let mean = simulate(&simple(&[&both[..], &["files.size=\"3 MB\""]].concat()));
+    assert_near(mean.elapsed().seconds(), 3_000.0, 0.02);
+}
+
+#[test]
 fn work_for_a_share_of_the_time_gives_that_duty() {
     let outcome = simulate(&simple(&["files.total=\"2 TB\"", "stations.fed=[\"60 %\"]"]));
     assert_near(outcome.stage(Stage::Input).duty(), 0.6, 0.02);
@@ -146,7 +182,7 @@ fn a_search_finds_the_cheapest_that_ends_in_time() {
     assert!(outcome.elapsed().seconds() <= 1_200.0 && candidate.cost == 4.0 + 2.0 + 6.0);
     // What was found can be planned again.
     let again = Scenario::parse("test", &candidate.scenario.text, &[]).expect("a scenario");
-    assert_eq!((again.stations, again.files), (candidate.scenario.stations.clone(), candidate.scenario.files));
+    assert_eq!((again.stations, again.files), (candidate.scenario.stations.clone(), candidate.scenario.files.clone()));
     let none = search(&scenario(&text.replace("20 min", "1 min")));
     assert!(none.cheapest.is_none() && none.fastest.is_none() && none.tried == 0);
 }
@@ -165,6 +201,21 @@ fn settings_that_contradict_each_other_are_refused() {
             Scenario::parse("test", SIMPLE, &[Override::parse("--set", setting).expect("a setting")]).expect_err(setting).to_string();
         assert!(error.contains(says), "{setting}: {error}");
     }
+    let error = |parts: &[(&str, &str)], more: &[&str]| with_parts(parts, more).expect_err("no scenario").to_string();
+    let text = error(&[("1 MB", "50 %"), ("1 GB", "40 %")], &[]);
+    assert!(text.contains("add up to 100 %"), "{text}");
+    let text = error(&[("1 MB", "50 %"), ("20 GB", "50 %")], &[]);
+    assert!(text.contains("room for a file"), "{text}");
+    // Without this, nothing would tell that the setting is not used.
+    let text = error(&[("1 MB", "50 %"), ("1 GB", "50 %")], &["files.size=\"5 MB\""]);
+    assert!(text.contains("nothing, since files.parts has sizes"), "{text}");
+    let parts = [("100 TB", "50 %"), ("100 TB", "40 %")];
+    assert!(error(&parts, &[]).contains("add up to 100 %") && error(&[("1 MB", "0 %"), ("1 GB", "0 %")], &[]).contains("add up to 100 %"));
+    let missing = Scenario::parse("test", &format!("{SIMPLE}[[files.parts]]\nsize = \"1 MB\"\n"), &[]).expect_err("no share").to_string();
+    assert!(missing.contains("share"), "{missing}");
+    // Each part counts, however small its share is.
+    let text = error(&[("5 GB", "99.95 %"), ("1 B", "0.05 %")], &["files.total=\"100 TB\""]);
+    assert!(text.contains("too many"), "{text}");
 }
 
 /// `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-migration docs_migration` writes the page
@@ -187,6 +238,14 @@ fn docs_migration_scenarios_md_is_up_to_date() {
 fn a_complete_scenario_reads_back_as_the_same() {
     let first = simple(&["rules.unscanned=7", "files.sizes=\"exponential\""]);
     assert_eq!(Scenario::parse("test", &first.text, &[]).expect("a scenario"), first);
+    let parts = with_parts(&[("1 MB", "33.333333 %"), ("2 GB", "66.666667 %"), ("3 kB", "0 %")], &[]).expect("a scenario");
+    assert_eq!(Scenario::parse("test", &parts.text, &[]).expect("a scenario"), parts);
+    let other = Override::parse("--set", "files.parts.1.size=\"3 GB\"").expect("a setting");
+    assert_eq!(Scenario::parse("test", &parts.text, &[other]).expect("a scenario").files.parts[1].size, 3_000_000_000);
+    // No part is lost because shares are rounded, and a part without a share has no files.
+    let rounded = with_parts(&[("1 GB", "60 %"), ("1 GB", "40 %"), ("1 kB", "0.05 %")], &[]).expect("a scenario").files.bytes_of_parts();
+    assert!(rounded.len() == 3 && rounded.iter().map(|part| part.0).sum::<u64>() == 100_000_000_000, "{rounded:?}");
+    assert_eq!(parts.files.bytes_of_parts(), [(33_333_333_000, 1_000_000), (66_666_667_000, 2_000_000_000)]);
 }
 
 #[test]

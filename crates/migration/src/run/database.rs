@@ -538,6 +538,21 @@ impl Database {
         Ok(self.connection.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     }
 
+    /// Shows the sizes of all files in the order of reading, or of those that are waiting and were
+    /// not tried before.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn sizes_in_order(&self, only_waiting: bool, each: &mut dyn FnMut(u64)) -> Result<(), DatabaseError> {
+        let of = if only_waiting { "WHERE state = 0 AND retry_at IS NULL" } else { "" };
+        let mut statement = self.connection.prepare(&format!("SELECT bytes FROM file {of} ORDER BY volume, block, family, id"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            each(row.get::<_, i64>(0)?.cast_unsigned());
+        }
+        Ok(())
+    }
+
     /// Files and bytes in each state.
     ///
     /// # Errors

@@ -37,6 +37,12 @@ fn files_are_offered_by_family_and_counted_by_state() {
     };
     assert_eq!(names(&database), ["b/1", "b/2", "a/1"]);
     assert_eq!(database.waiting(NO_VOLUME, ReadingOrder { block: 0, family: 1, id: 3 }, 10).expect("rows").len(), 1);
+    let sizes = |database: &Database, only_waiting| {
+        let mut sizes = Vec::new();
+        database.sizes_in_order(only_waiting, &mut |bytes| sizes.push(bytes)).expect("sizes");
+        sizes
+    };
+    assert_eq!(sizes(&database, true), [10, 30, 20]);
     let changes = [
         (1, Change::Written { sha256: sha256(1), stored: Stored::Written }),
         (2, Change::Retry { at: 100, reason: "cut".into() }),
@@ -48,6 +54,7 @@ fn files_are_offered_by_family_and_counted_by_state() {
     let totals = database.totals().expect("totals");
     let of = |state| totals.of(state);
     assert_eq!((of(State::Waiting), of(State::Written), of(State::Failed), totals.all()), ((1, 20), (1, 10), (1, 30), (3, 60)));
+    assert_eq!((sizes(&database, true), sizes(&database, false)), (vec![], vec![10, 30, 20]));
     assert!(names(&database).is_empty() && database.next_retry(&BTreeSet::new()).expect("a time") == Some(100));
     assert_eq!(database.take_retry(99, false, None, &BTreeSet::new()).expect("none"), None);
     assert_eq!(database.take_retry(100, false, None, &BTreeSet::from([NO_VOLUME])).expect("none"), None);
