@@ -4,7 +4,7 @@
 //! ```text
 //! Python 3.11 or later -> target/xtask-s3-venv
 //!     -- pip install -r tests/s3/requirements.txt, unless already done for the same file
-//!     -> pytest, against target/release/fulgurite
+//!     -> pytest, in several processes, against target/release/fulgurite
 //! ```
 
 use std::env::consts::EXE_SUFFIX;
@@ -21,13 +21,16 @@ use crate::tally::Tally;
 
 const FOLDER: &str = "tests/s3";
 pub(super) const REQUIREMENTS: &str = "tests/s3/requirements.txt";
+/// Processes that run tests at once, each with a server and an archive of its own, at most.
+const MOST_WORKERS: usize = 8;
 
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
         let built = ReleaseBuild::find(session)?;
         let python = environment(session, &built.target.join("xtask-s3-venv"), REQUIREMENTS)?;
-        // Each test has buckets of its own, and waits for the server half of its time.
-        let workers = available_parallelism().map_or(1, NonZero::get) + 1;
+        // Each test has buckets of its own. Tests wait for their server, so one more than there are
+        // processors keeps those busy.
+        let workers = (available_parallelism().map_or(1, NonZero::get) + 1).min(MOST_WORKERS);
         Ok(run(session, &built, &python, FOLDER, |command| {
             command.arg("--numprocesses").arg(workers.to_string());
         }))

@@ -1,7 +1,6 @@
 //! A scenario for `migrate plan` from what a run has measured.
 
 use anyhow::{Result, bail};
-use fulgurite_domain::Micros;
 use fulgurite_migration::figures::StageFigures;
 use fulgurite_migration::layout::{LOTS_AT_ONCE, Spool, Stage};
 use fulgurite_migration::plan::{Part, Parts, Scenario};
@@ -50,8 +49,7 @@ fn spool_bytes(spools: &[Spool], lot_bytes: u64) -> u64 {
 /// The scenario of what is left of a migration, or of all of it if nothing is.
 pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: &Totals) -> Result<String> {
     let stages = progress.map(|progress| Stage::ALL.map(|stage| progress.stage(stage)));
-    let has_moved = |of: &StageFigures| of.bytes > 0 && of.moving > Micros::ZERO;
-    let Some(stages) = stages.filter(|stages| stages.iter().all(has_moved)) else {
+    let Some(stages) = stages.filter(|stages| stages.iter().all(|of| of.cost().is_some())) else {
         bail!(
             "no run has moved files through all stages yet, so no rates are known: write a scenario by hand, or run the migration for a while"
         );

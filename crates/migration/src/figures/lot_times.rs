@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 /// Lots whose mean sizes differ less than this can't tell what files cost and what bytes cost. It
 /// is the share of `files2 * bytes2` that is left after `files_bytes` squared: 0 if all mean sizes
-/// are the same, 0.5 if half of the files' time is of lots without bytes. Noise in the times of
-/// lots that are nearly alike would become a cost of hours for a file, or none for a terabyte.
+/// are the same, nearly 1 if some lots have almost all files and others almost all bytes. Noise in
+/// the times of lots that are nearly alike would become a cost of hours for a file, or none for a
+/// terabyte.
 const LEAST_DIFFERENCE: f64 = 0.3;
 
 /// Sums over lots, for a fit by least squares of `moving = files * per_file + bytes / rate`.
