@@ -129,6 +129,14 @@ impl Archive {
         }
     }
 
+    /// For readers that read content once, to check it: large reads of staged content bypass the page
+    /// cache, where they would only evict useful pages, and come from the disk itself.
+    #[must_use]
+    pub fn reading_directly(mut self) -> Self {
+        self.staging.read_directly();
+        self
+    }
+
     /// True if catalogue and keys are read-only, because their folder can't be written.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

@@ -66,6 +66,8 @@ pub struct Staging {
     /// hold a place in the old segment of that number.
     next: AtomicU64,
     releaser: Mutex<()>,
+    /// True if large reads bypass the page cache.
+    reads_directly: bool,
     /// True if the folder carried its mark when the archive was opened for writing.
     marked: AtomicBool,
 }
@@ -85,6 +87,7 @@ impl Staging {
             writing_from: AtomicU64::new(u64::MAX),
             next: AtomicU64::new(1),
             releaser: Mutex::new(()),
+            reads_directly: false,
             marked: AtomicBool::new(false),
         }
     }
@@ -97,6 +100,11 @@ impl Staging {
     #[must_use]
     pub fn limited(self, limit_bytes: Option<u64>) -> Self {
         Self { limit_bytes, ..self }
+    }
+
+    /// Large reads bypass the page cache from now on.
+    pub(crate) fn read_directly(&mut self) {
+        self.reads_directly = true;
     }
 
     /// Location for messages.
@@ -185,7 +193,9 @@ impl Staging {
         if let Some(file) = open.get(&segment) {
             return Ok(file.clone());
         }
-        let file = self.volume.open(&file_name(segment)).map_err(|source| match source.kind() {
+        let name = file_name(segment);
+        let file = if self.reads_directly { self.volume.open_direct(&name) } else { self.volume.open(&name) };
+        let file = file.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if matches!(self.is_marked(), Ok(false)) => self.absent(),
             _ => self.read_error(segment, source),
         })?;

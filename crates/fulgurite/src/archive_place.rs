@@ -69,7 +69,7 @@ impl ArchivePlace {
     /// Opens the archive for reading.
     pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
         let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
-        Ok(ArchiveConnection { archive, compares_later: self.compares_later })
+        Ok(ArchiveConnection { archive: archive.reading_directly(), compares_later: self.compares_later })
     }
 
     /// The folder of the archive that an address stands for, if it is an archive's.

@@ -22,7 +22,7 @@ use fulgurite_migration::layout::{Layout, Rules, Spool, Stage, Station};
 use fulgurite_migration::run::database::{Database, State};
 use fulgurite_migration::run::destination::PlaceDestination;
 use fulgurite_migration::run::inventory::{self, family_of};
-use fulgurite_migration::run::spool::SpoolVolume;
+use fulgurite_migration::run::spool::{Blocks, SpoolVolume};
 use fulgurite_migration::run::{self, Order, Progress, Setup, Watcher};
 use fulgurite_migration::{Command, Event};
 use fulgurite_places::{Cause, Connection, Listed, Place, Refusal};
@@ -196,7 +196,7 @@ fn main() {
     let sink = Sink(Arc::new((0..files.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()));
     let setup = Setup {
         layout: Layout { stations: vec![station], rules: Rules { families_together: false, ..Rules::default() } },
-        volumes: vec![SpoolVolume::Memory],
+        volumes: vec![SpoolVolume::Memory(Blocks::default())],
         lot_files: 64,
         lot_bytes: 16_000_000,
         tries: 3,

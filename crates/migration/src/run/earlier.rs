@@ -115,7 +115,7 @@ impl Runner<'_> {
         }
         let rows: Vec<FileRow> = files.iter().map(|file| file.row.clone()).collect();
         let lot = self.offers.found(&rows);
-        self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: Some(found.spooled) });
+        self.lots.insert(lot.id, OnItsWay { files, spooled: Some(found.spooled) });
         self.step(Event::Found { lot, spool })
     }
 }

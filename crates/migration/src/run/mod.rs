@@ -166,7 +166,6 @@ pub enum RunError {
 /// A lot on its way.
 struct OnItsWay {
     files: Vec<Carried>,
-    bytes: u64,
     spooled: Option<Arc<Spooled>>,
 }
 
@@ -478,7 +477,7 @@ impl Runner<'_> {
         match self.offers.next(self.database, now_s, mounted, &in_use)? {
             Offer::Lot(lot, rows) => {
                 let files = rows.into_iter().map(Carried::new).collect();
-                self.lots.insert(lot.id, OnItsWay { files, bytes: lot.bytes, spooled: None });
+                self.lots.insert(lot.id, OnItsWay { files, spooled: None });
                 Ok(Event::Offered { stream, lot })
             }
             Offer::Later(again_s) => {
@@ -491,7 +490,7 @@ impl Runner<'_> {
     fn begin_read(&mut self, stream: StreamId, lot: LotId, spool: SpoolId) -> Result<(), RunError> {
         let on_its_way = &self.lots[&lot];
         let volume = self.setup.volumes[usize::from(spool.0)].clone();
-        let job = Job::Read { lot, files: on_its_way.files.clone(), bytes: on_its_way.bytes, volume };
+        let job = Job::Read { lot, files: on_its_way.files.clone(), volume };
         self.give(stream, job)
     }
 

@@ -8,7 +8,7 @@ use fulgurite_domain::Micros;
 use fulgurite_settings::setting_type::{bytes, count, duration, flag, list, per_hour, rate, text};
 use fulgurite_settings::{Document, Reader, SettingErrors, read_file};
 
-use super::spool::SpoolVolume;
+use super::spool::{Blocks, SpoolVolume};
 use crate::layout::{Layout, Rules, Spool, Station};
 
 /// The file's name.
@@ -24,7 +24,7 @@ pub struct PlaceSettings {
 }
 
 /// The settings of a migration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct MigrationSettings {
     /// Where the files are.
     pub source: PlaceSettings,
@@ -160,7 +160,7 @@ fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) 
     if memory == 0 && folders.is_empty() {
         section.reject("memory", "a volume in memory, or one in a folder");
     }
-    let in_memory = (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false, is_reserve: false }, SpoolVolume::Memory));
+    let in_memory = (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false, is_reserve: false }, SpoolVolume::Memory(Blocks::default())));
     let in_folders = folders.into_iter().map(|name| {
         let path: PathBuf = folder.join(name);
         (Spool { bytes: folder_bytes, is_exclusive, is_reserve: memory > 0 }, SpoolVolume::Folder(path))
@@ -201,7 +201,8 @@ mod tests {
             MigrationSettings::read(folder.path())
         };
         let settings = write("").expect("settings");
-        assert_eq!(settings.volumes, [SpoolVolume::Memory, SpoolVolume::Folder(folder.path().join("spool"))]);
+        let spool = folder.path().join("spool");
+        assert!(matches!(&settings.volumes[..], [SpoolVolume::Memory(_), SpoolVolume::Folder(folder)] if *folder == spool));
         assert_eq!(settings.layout.rules.limits, [None; 24]);
         let hours: Vec<String> = (0..24).map(|hour| format!("\"{} MB/s\"", hour * 10)).collect();
         let settings = write(&format!("[rules]\nlimits = [{}]\n[spool]\nmemory = \"0 B\"\n", hours.join(", "))).expect("settings");

@@ -1,5 +1,6 @@
 //! Spool volumes: where lots wait between input and output, in memory or in a folder.
 
+mod blocks;
 mod found;
 
 use std::fs::{self, File};
@@ -8,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use self::blocks::{Blocks, InBlocks};
 pub use self::found::{FoundLot, LotFiles, SpooledFile};
 use crate::lot::LotId;
 
@@ -18,10 +20,10 @@ const PIECE_BYTES: usize = 1 << 20;
 const LOCK: &str = ".fulgurite-spool-lock";
 
 /// A spool volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum SpoolVolume {
     /// In memory.
-    Memory,
+    Memory(Blocks),
     /// In a folder, a file for each lot, and a list of the files in it. A run that goes on after a
     /// kill doesn't read them again.
     Folder(PathBuf),
@@ -54,17 +56,13 @@ impl SpoolVolume {
         Ok(Prepared { lock: Some(lock), found: found::lots(folder, migration)? })
     }
 
-    /// Begins a lot of about `bytes` bytes of a migration.
+    /// Begins a lot of a migration.
     ///
     /// # Errors
     /// If its file can't be created.
-    pub fn begin(&self, migration: &str, lot: LotId, bytes: u64) -> io::Result<SpoolWriter> {
+    pub fn begin(&self, migration: &str, lot: LotId) -> io::Result<SpoolWriter> {
         match self {
-            Self::Memory => {
-                let mut content = Vec::new();
-                content.try_reserve_exact(usize::try_from(bytes).map_err(io::Error::other)?).map_err(io::Error::other)?;
-                Ok(SpoolWriter::Memory(content))
-            }
+            Self::Memory(blocks) => Ok(SpoolWriter::Memory(InBlocks::new(blocks))),
             Self::Folder(folder) => {
                 let files = LotFiles::new(folder, lot);
                 let (content, list) = files.create(migration)?;
@@ -78,7 +76,7 @@ impl SpoolVolume {
 #[derive(Debug)]
 pub enum SpoolWriter {
     /// In memory.
-    Memory(Vec<u8>),
+    Memory(InBlocks),
     /// In a file.
     File {
         /// The file.
@@ -97,7 +95,7 @@ impl SpoolWriter {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Memory(content) => content.len() as u64,
+            Self::Memory(content) => content.bytes(),
             Self::File { bytes, .. } => *bytes,
         }
     }
@@ -108,7 +106,7 @@ impl SpoolWriter {
     /// If the volume is full or fails.
     pub fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         match self {
-            Self::Memory(content) => content.extend_from_slice(piece),
+            Self::Memory(content) => content.write(piece)?,
             Self::File { content, bytes, .. } => {
                 content.write_all(piece)?;
                 *bytes += piece.len() as u64;
@@ -123,7 +121,7 @@ impl SpoolWriter {
     /// If the volume fails.
     pub fn cut(&mut self, to: u64) -> io::Result<()> {
         match self {
-            Self::Memory(content) => content.truncate(to as usize),
+            Self::Memory(content) => content.cut(to),
             Self::File { content, bytes, .. } => {
                 content.set_len(to)?;
                 io::Seek::seek(content, io::SeekFrom::Start(to))?;
@@ -159,7 +157,7 @@ impl SpoolWriter {
 #[derive(Debug)]
 pub enum Spooled {
     /// In memory.
-    Memory(Vec<u8>),
+    Memory(InBlocks),
     /// In a file, which is opened for each reader: many lots may wait.
     File(LotFiles),
 }
@@ -176,7 +174,7 @@ impl Spooled {
     #[must_use]
     pub fn reader(&self, offset: u64, bytes: u64) -> Box<dyn Read + Send + '_> {
         match self {
-            Self::Memory(content) => Box::new(&content[offset as usize..(offset + bytes) as usize]),
+            Self::Memory(content) => Box::new(content.reader(offset, bytes)),
             Self::File(files) => match File::open(files.content()) {
                 Ok(file) => {
                     let capacity = PIECE_BYTES.min(bytes.max(1) as usize);

@@ -79,7 +79,7 @@ pub(super) enum FailureKind {
 /// What a stream is to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    Read { lot: LotId, files: Vec<Carried>, bytes: u64, volume: SpoolVolume },
+    Read { lot: LotId, files: Vec<Carried>, volume: SpoolVolume },
     Write { lot: LotId, files: Vec<Carried>, spooled: Arc<Spooled> },
     Scan { lot: LotId, files: Vec<Carried> },
 }
@@ -178,7 +178,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn work(&mut self, job: Job) {
         let ended = match job {
-            Job::Read { lot, files, bytes, volume } => self.read(lot, files, bytes, &volume),
+            Job::Read { lot, files, volume } => self.read(lot, files, &volume),
             Job::Write { lot, files, spooled } => self.write(lot, files, &spooled),
             Job::Scan { lot, files } => self.scan(lot, files),
         };
@@ -249,10 +249,10 @@ impl Worker {
         self.destination.back_reader().is_err()
     }
 
-    fn read(&mut self, lot: LotId, files: Vec<Carried>, bytes: u64, volume: &SpoolVolume) -> Ended {
+    fn read(&mut self, lot: LotId, files: Vec<Carried>, volume: &SpoolVolume) -> Ended {
         let mut ended = self.ended(Stage::Input, lot);
         let spool_failure = |error: io::Error| Failure { reason: format!("the spool volume failed: {error}"), kind: FailureKind::Spool };
-        let mut writer = match volume.begin(&self.migration, lot, bytes) {
+        let mut writer = match volume.begin(&self.migration, lot) {
             Ok(writer) => writer,
             Err(error) => {
                 let failure = spool_failure(error);

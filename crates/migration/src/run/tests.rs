@@ -14,6 +14,7 @@ use fulgurite_places::{Cause, Connection, Listed, Refusal};
 use super::again::{self, Finding};
 use super::database::{InventoryRow, State};
 use super::destination::PlaceDestination;
+use super::spool::Blocks;
 use super::*;
 use crate::journal::{self, JournalWriter, ReplayError, Replayed};
 use crate::layout::{Rules, Spool, Station};
@@ -227,7 +228,7 @@ impl Case {
     fn setup(&self) -> Setup {
         let volume = |number: u32| match self.on_disk {
             true => SpoolVolume::Folder(self.folder.path().join(format!("spool{number}"))),
-            false => SpoolVolume::Memory,
+            false => SpoolVolume::Memory(Blocks::default()),
         };
         let spool = Spool { bytes: self.spool_bytes, is_exclusive: self.is_exclusive, is_reserve: false };
         let station = Station { name: "here".into(), inputs: 2, outputs: 2, scans: 2, spools: vec![spool; 2] };

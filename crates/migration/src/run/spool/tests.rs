@@ -43,9 +43,9 @@ fn folder() -> (tempfile::TempDir, SpoolVolume, impl Fn() -> usize) {
 #[test]
 fn both_kinds_give_back_what_was_spooled_and_leave_nothing() {
     let (_folder, in_folder, entries) = folder();
-    for volume in [SpoolVolume::Memory, in_folder] {
+    for volume in [SpoolVolume::Memory(Blocks::default()), in_folder] {
         let _prepared = volume.prepare("m").expect("prepared");
-        let mut writer = volume.begin("m", LotId(3), 10).expect("begun");
+        let mut writer = volume.begin("m", LotId(3)).expect("begun");
         writer.write(b"first").expect("written");
         writer.write(b"half a sec").expect("written");
         writer.cut(5).expect("cut");
@@ -63,12 +63,12 @@ fn complete_files_of_a_killed_run_are_found_and_nothing_else() {
     let (folder, volume, entries) = folder();
     let prepared = volume.prepare("m").expect("prepared");
     // The second lot has no complete file.
-    let mut writer = volume.begin("m", LotId(4), 100).expect("begun");
+    let mut writer = volume.begin("m", LotId(4)).expect("begun");
     let first = append(&mut writer, 7, b"first");
     let second = append(&mut writer, 9, b"");
     writer.write(b"half a thi").expect("written");
     drop(writer);
-    let mut writer = volume.begin("m", LotId(5), 100).expect("begun");
+    let mut writer = volume.begin("m", LotId(5)).expect("begun");
     writer.write(b"half").expect("written");
     drop(writer);
     fs::write(folder.path().join("spool/.fulgurite-spool-parking.lot"), "not a lot").expect("written");
@@ -104,7 +104,7 @@ fn of_damaged_lists_only_what_is_sound_is_used() {
     let lines = |change: &dyn Fn(Vec<String>) -> String| {
         // What is left of the case before is another migration's.
         drop(volume.prepare("another").expect("prepared"));
-        let mut writer = volume.begin("m", LotId(1), 100).expect("begun");
+        let mut writer = volume.begin("m", LotId(1)).expect("begun");
         for id in 1..=3 {
             append(&mut writer, id, b"12345");
         }
