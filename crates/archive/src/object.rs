@@ -337,6 +337,12 @@ impl<'a> ObjectReader<'a> {
 
     fn places(&self, version: &VersionRow) -> Result<Places, ReadError> {
         let mut catalogue = self.archive.reading();
+        if version.archived {
+            let extents = catalogue.extents(version.row_id).map_err(ArchiveError::from)?;
+            if !extents.is_empty() {
+                return Ok(Places::Archived(extents));
+            }
+        }
         // The row may be stale: a flush may have archived the version since.
         match catalogue.staged(version.row_id).map_err(ArchiveError::from)? {
             Some((_, data)) => Ok(Places::Staged(data)),

@@ -230,3 +230,30 @@ fn a_folder_that_cannot_be_listed_is_unreadable_and_has_no_room() {
     assert_eq!(error.hindrance(), Some(crate::unread::Hindrance::Unreadable));
     assert_eq!((staging.room(), staging.free().within_limit), (0, Some(0)));
 }
+
+#[test]
+fn direct_reads_find_what_was_synced_while_more_is_appended() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let open = || Staging::new(Arc::new(FolderVolume::new(folder.path())), ArchiveId([1; 16]), 32 << 20);
+    let staging = open();
+    let writing = staging.begin().expect("begun");
+    let mut writer = writing.writer();
+    let mut reader = open();
+    reader.read_directly();
+    let (mut places, mut payload) = (Vec::new(), Vec::new());
+    for (number, bytes) in [15_000, (1 << 20) + 256, 1 << 20, 3 << 20, 1, 0, (4 << 20) + 1, 777].into_iter().enumerate() {
+        let content: Vec<u8> = (0..bytes).map(|at: usize| (at * 31 + number * 7 + (at >> 8)) as u8).collect();
+        let place = writer.append(RecordKind::Data, VersionId([2; 16]), 0, false, &content).expect("appended");
+        writer.unsynced().and_then(Unsynced::sync).expect("synced");
+        places.push((place, content));
+        for (place, content) in &places {
+            reader.read(*place, &mut payload).expect("read");
+            assert!(payload == *content, "{} bytes at {}, after {number} more", content.len(), place.offset);
+            let from = content.len() / 3;
+            let mut part = vec![0; content.len() - from];
+            let file = reader.open(place.segment).expect("open");
+            reader.read_part(&*file, *place, from, &mut part).expect("read");
+            assert!(part == content[from..], "from {from}");
+        }
+    }
+}

@@ -160,7 +160,8 @@ fn spools(reader: &mut Reader, folder: &Path) -> (Vec<Spool>, Vec<SpoolVolume>) 
     if memory == 0 && folders.is_empty() {
         section.reject("memory", "a volume in memory, or one in a folder");
     }
-    let in_memory = (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false, is_reserve: false }, SpoolVolume::Memory(Blocks::default())));
+    let in_memory =
+        (memory > 0).then_some((Spool { bytes: memory, is_exclusive: false, is_reserve: false }, SpoolVolume::Memory(Blocks::default())));
     let in_folders = folders.into_iter().map(|name| {
         let path: PathBuf = folder.join(name);
         (Spool { bytes: folder_bytes, is_exclusive, is_reserve: memory > 0 }, SpoolVolume::Folder(path))

@@ -131,7 +131,9 @@ mod tests {
             let mut lot = InBlocks::new(&blocks);
             content.chunks(piece).for_each(|piece| lot.write(piece).expect("memory"));
             assert_eq!(lot.bytes(), content.len() as u64, "pieces of {piece}");
-            for (offset, bytes) in [(0, 0), (0, content.len()), (5, 70_000), (BLOCK_BYTES, BLOCK_BYTES), (2 * BLOCK_BYTES + 1, 10), (content.len(), 0)] {
+            for (offset, bytes) in
+                [(0, 0), (0, content.len()), (5, 70_000), (BLOCK_BYTES, BLOCK_BYTES), (2 * BLOCK_BYTES + 1, 10), (content.len(), 0)]
+            {
                 let mut found = Vec::new();
                 lot.reader(offset as u64, bytes as u64).read_to_end(&mut found).expect("read");
                 assert!(found == content[offset..offset + bytes], "{bytes} bytes from {offset}");
