@@ -2,7 +2,7 @@
 
 use fulgurite_migration::figures::StageFigures;
 use fulgurite_migration::layout::Stage;
-use fulgurite_migration::plan::Outcome as Planned;
+use fulgurite_migration::plan::{self, Outcome as Planned};
 use fulgurite_table::{Column, Table};
 use serde_json::json;
 
@@ -20,6 +20,8 @@ pub(super) struct Compared {
     pub(super) scenario: String,
     pub(super) pairs: Vec<Pair>,
     bytes: (u64, Option<u64>),
+    /// How uncertain the plan is, if its rates were measured with other numbers of streams.
+    range: Option<String>,
 }
 
 /// A figure of both.
@@ -63,18 +65,21 @@ impl Compared {
             pairs.extend(FIGURES.map(pair));
         }
         let bytes = (written.0.bytes, written.1.map(|of| of.bytes));
-        Self { scenario: planned.scenario.name.clone(), pairs, bytes }
+        let range = plan::range(&planned.scenario).map(|range| range.statement(&planned.scenario));
+        Self { scenario: planned.scenario.name.clone(), pairs, bytes, range }
     }
 
-    /// What keeps times from being compared.
+    /// What keeps times from being compared, and how uncertain the plan is.
     pub(super) fn caution(&self) -> Option<String> {
         let (planned, Some(moved)) = self.bytes else {
             return Some("No run has moved anything yet, so only the prediction is known.".to_owned());
         };
         let is_same = (moved as f64 - planned as f64).abs() <= SAME_AMOUNT * planned as f64;
         let (planned, moved) = (text::bytes(planned), text::bytes(moved));
-        (!is_same)
-            .then(|| format!("The scenario has {planned}, and the run moved {moved}: times can't be compared; rates, gaps and shares can."))
+        let differs =
+            format!("The scenario has {planned}, and the run moved {moved}: times can't be compared; rates, gaps and shares can.");
+        let cautions: Vec<String> = (!is_same).then_some(differs).into_iter().chain(self.range.clone()).collect();
+        (!cautions.is_empty()).then(|| cautions.join(" "))
     }
 
     pub(super) fn table(&self) -> Table {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fulgurite_migration::layout::Stage;
-use fulgurite_migration::plan::{self, Found, Outcome as Planned, Scenario};
+use fulgurite_migration::plan::{self, Found, Outcome as Planned, Range, Scenario};
 use fulgurite_settings::{Override, Sweep};
 use fulgurite_table::{Column, Table, Value};
 use serde_json::json;
@@ -60,10 +60,11 @@ pub(super) fn plan(session: &Session, asked: &Plan) -> Result<Outcome> {
         return vary(session, asked, &overrides);
     }
     let planned = plan::simulate(&scenario);
-    session.answer(|| one_json(&planned));
-    session.say(&planned.statement());
+    let range = plan::range(&scenario);
+    session.answer(|| one_json(&planned, range));
+    session.say(&statement(&planned, range));
     session.say(&planned.table().to_string());
-    write(session, asked.out.as_deref(), &planned)?;
+    write(session, asked.out.as_deref(), &planned, range)?;
     Ok(Outcome::Good)
 }
 
@@ -72,8 +73,9 @@ fn search(session: &Session, scenario: &Scenario, out: Option<&Path>) -> Result<
     let within = scenario.reach.within.seconds() / 86_400.0;
     if let Some((candidate, planned)) = cheapest {
         let of = &planned.scenario.stations;
+        let range = plan::range(&planned.scenario);
         session.answer(|| {
-            let mut answer = one_json(&planned);
+            let mut answer = one_json(&planned, range);
             answer["cost"] = candidate.cost.into();
             answer["tried"] = tried.into();
             answer["configuration"] = json!({
@@ -83,9 +85,9 @@ fn search(session: &Session, scenario: &Scenario, out: Option<&Path>) -> Result<
         });
         let named = configuration(&planned.scenario);
         session.say(&format!("Cheapest of {tried} tried that ends within {within:.1} d: {named}; cost {}.\n", candidate.cost));
-        session.say(&planned.statement());
+        session.say(&statement(&planned, range));
         session.say(&planned.table().to_string());
-        write(session, out, &planned)?;
+        write(session, out, &planned, range)?;
         return Ok(Outcome::Good);
     }
     session.answer(
@@ -116,6 +118,8 @@ fn vary(session: &Session, asked: &Plan, overrides: &[Override]) -> Result<Outco
     let names = varied.axes().iter().map(|axis| Column::text(axis.name(), "varied setting"));
     let mut table = Table::new(names.chain([
         Column::f64("days", "d", "time from the beginning to the end"),
+        Column::f64("days_least", "d", "the least it may be if rates were measured with other numbers of streams; else the same"),
+        Column::f64("days_most", "d", "the most it may be then"),
         Column::f64("rate", "MB/s", "rate from the beginning to the end"),
         Column::f64("s_per_gb", "s/GB", "time for each gigabyte"),
         Column::f64("months_per_pb", "months/PB", "time for each petabyte"),
@@ -128,10 +132,12 @@ fn vary(session: &Session, asked: &Plan, overrides: &[Override]) -> Result<Outco
         let all: Vec<Override> = overrides.iter().chain(point.iter().copied()).cloned().collect();
         let planned = plan::simulate(&Scenario::read(&asked.scenario, &all)?);
         let values = point.iter().map(|value| Value::Text(value.text().to_owned()));
-        let figures = [planned.elapsed().seconds() / 86_400.0, planned.rate() / 1e6, planned.seconds_per_gb(), planned.months_per_pb()];
+        let range = plan::range(&planned.scenario).unwrap_or(Range { least: planned.elapsed(), most: planned.elapsed() });
+        let days = [planned.elapsed(), range.least, range.most].map(|time| time.seconds() / 86_400.0);
+        let figures = [planned.rate() / 1e6, planned.seconds_per_gb(), planned.months_per_pb()];
         let duties = [planned.stage(Stage::Input).duty(), planned.stage(Stage::Output).duty()];
         let stage = planned.limiting_stage().map_or("", Stage::name);
-        let row = values.chain(figures.into_iter().chain(duties).map(Value::F64));
+        let row = values.chain(days.into_iter().chain(figures).chain(duties).map(Value::F64));
         table.push(row.chain([Value::Text(stage.to_owned()), Value::F64(planned.scenario.cost())])).context("a row of figures")?;
     }
     session.answer(|| json!({ "version": VERSION, "variants": tables::rows_json(&table) }));
@@ -144,12 +150,19 @@ fn vary(session: &Session, asked: &Plan, overrides: &[Override]) -> Result<Outco
     Ok(Outcome::Good)
 }
 
-fn one_json(planned: &Planned) -> serde_json::Value {
+/// The outcome in a few sentences, and how uncertain it is.
+fn statement(planned: &Planned, range: Option<Range>) -> String {
+    planned.statement() + &range.map_or_else(String::new, |range| range.statement(&planned.scenario) + "\n")
+}
+
+fn one_json(planned: &Planned, range: Option<Range>) -> serde_json::Value {
     json!({
         "scenario": planned.scenario.name,
         "title": planned.scenario.title,
         "version": VERSION,
         "seconds": planned.elapsed().seconds(),
+        "seconds_least": range.map(|range| range.least.seconds()),
+        "seconds_most": range.map(|range| range.most.seconds()),
         "bytes_per_second": planned.rate(),
         "seconds_per_gb": planned.seconds_per_gb(),
         "months_per_pb": planned.months_per_pb(),
@@ -160,13 +173,13 @@ fn one_json(planned: &Planned) -> serde_json::Value {
     })
 }
 
-fn write(session: &Session, folder: Option<&Path>, planned: &Planned) -> Result<()> {
+fn write(session: &Session, folder: Option<&Path>, planned: &Planned, range: Option<Range>) -> Result<()> {
     let Some(folder) = folder else { return Ok(()) };
     let table = planned.table();
     tables::write_table(folder, "streams", &table)?;
     tables::write_csv(&folder.join("streams.columns.csv"), &table.dictionary())?;
     planned.figure().write(folder, "rates")?;
-    for (name, content) in [("plan.txt", planned.statement()), ("scenario.toml", planned.scenario.text.clone())] {
+    for (name, content) in [("plan.txt", statement(planned, range)), ("scenario.toml", planned.scenario.text.clone())] {
         let path = folder.join(name);
         fs::write(&path, content).with_context(|| path.display().to_string())?;
     }

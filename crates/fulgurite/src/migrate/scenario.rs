@@ -73,9 +73,11 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
          [files]\ntotal = \"{bytes} B\"\n{size}lot_files = {lot_files}\nlot_bytes = \"{lot_bytes} B\"\n\n{parts}{sections}\n\
          [rules]\nfamilies_together = {together}\nunscanned = {unscanned}\n\n\
          [stations]\ncount = 1\ninputs = {inputs}\noutputs = {outputs}\nscans = {scans}\nspools = 1\nspool = \"{spool_bytes} B\"\n\
-         spool_exclusive = false\nspool_write = \"1 PB/s\"\nspool_read = \"1 PB/s\"\nlink = \"1 PB/s\"\n",
+         spool_exclusive = false\nspool_write = \"1 PB/s\"\nspool_read = \"1 PB/s\"\nlink = \"1 PB/s\"\n\n\
+         [measured]\n{measured}",
         lot_bytes = settings.lot_bytes,
         sections = stages.each_ref().map(section).join("\n"),
+        measured = stages.each_ref().map(|of| format!("{}s = {}\n", of.stage.name(), of.streams)).concat(),
         together = settings.layout.rules.families_together,
         unscanned = settings.layout.rules.unscanned_max,
         inputs = station.inputs,

@@ -12,6 +12,7 @@
 
 mod outcome;
 mod parts;
+mod range;
 mod scenario;
 mod search;
 mod sharing;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use outcome::Outcome;
 pub use parts::Parts;
+pub use range::{Range, range};
 pub use scenario::{Costs, Files, Part, Reach, Scenario, Speed, StationPlan, reference};
 pub use search::{Candidate, Found, search};
 pub use simulation::simulate;

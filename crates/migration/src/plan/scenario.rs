@@ -35,6 +35,8 @@ pub struct Scenario {
     pub scan: Speed,
     /// The stations, which are alike but for the work they get.
     pub stations: StationPlan,
+    /// Streams of each stage at the station whose rates were measured, if they were.
+    pub measured: Option<[u16; 3]>,
     /// Rules of the pipeline.
     pub rules: Rules,
     /// Time of the day at which the migration begins, UTC.
@@ -256,6 +258,7 @@ fn settings(reader: &mut Reader) -> Scenario {
     let mut section = reader.section("scan", "A scan stream, which reads back what was written.");
     let scan = speed(&mut section, "100 MB/s", "0 s", "0 s");
     let stations = stations(reader);
+    let measured = measured(reader);
     let mut section = reader.section("rules", "Rules of the pipeline.");
     let rules = Rules {
         families_together: section.setting(
@@ -299,6 +302,7 @@ fn settings(reader: &mut Reader) -> Scenario {
         output,
         scan,
         stations,
+        measured,
         rules,
         begins: section.setting("begins", duration("0 s"..="24 h"), "0 h", "Time of the day at which the migration begins, UTC."),
         seed: section.setting("seed", count(0..=u32::MAX), "1", "Seed of chance."),
@@ -399,6 +403,21 @@ fn stations(reader: &mut Reader) -> StationPlan {
             "Share of the time in which a station gets work: one value for all stations, or one for each. Observed, not predicted.",
         ),
     }
+}
+
+fn measured(reader: &mut Reader) -> Option<[u16; 3]> {
+    let mut section = reader.section(
+        "measured",
+        "The station whose rates these are, if they were measured, as `migrate report --scenario` writes it. With other numbers of \
+         streams, a plan says between which times the migration ends.",
+    );
+    let mut streams = |name, doc| section.setting(name, count(0..=1_024), "0", doc);
+    let streams = [
+        streams("inputs", "Input streams of the station. With 0, rates weren't measured."),
+        streams("outputs", "Its output streams."),
+        streams("scans", "Its scan streams."),
+    ];
+    (streams[0] > 0).then_some(streams)
 }
 
 /// Rejects settings that contradict each other.

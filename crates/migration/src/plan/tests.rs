@@ -254,3 +254,32 @@ fn a_statement_says_what_limits_the_rate() {
     let fed = simulate(&simple(&["stations.fed=[\"30 %\"]", "files.total=\"1 TB\""])).statement();
     assert!(fed.contains("The inputs are busiest: 3") && fed.contains("They wait for files 6") && fed.ends_with("% of it.\n"), "{fed}");
 }
+
+#[test]
+fn with_other_streams_than_measured_ones_the_time_is_a_range() {
+    let measured = ["measured.inputs=2", "measured.outputs=2", "measured.scans=0", "output.rate=\"1 GB/s\""];
+    let of = |more: &[&str]| {
+        let scenario = simple(&[&measured, more].concat());
+        range(&scenario).map(|range| (range.least.seconds(), simulate(&scenario).elapsed().seconds(), range.most.seconds()))
+    };
+    assert_eq!(of(&["stations.inputs=2", "stations.outputs=2"]), None, "as measured");
+    assert_eq!(of(&["stations.instances=2"]), None, "as measured, in two instances");
+    assert_eq!(range(&simple(&["stations.inputs=3"])), None, "not measured");
+    // Two inputs of 50 MB/s read 100 GB in 1,000 s. Four do so in half of that, unless they share
+    // what two had.
+    let (least, own, most) = of(&["stations.inputs=4", "stations.outputs=2"]).expect("a range");
+    assert_near(least, 500.0, 0.01);
+    assert_near(own, 500.0, 0.01);
+    assert_near(most, 1_000.0, 0.01);
+    // One may be as fast as two were, or as one of them.
+    let (least, own, most) = of(&["stations.inputs=1", "stations.outputs=2"]).expect("a range");
+    assert_near(least, 1_000.0, 0.01);
+    assert_near(own, 2_000.0, 0.01);
+    assert_near(most, 2_000.0, 0.01);
+    let scenario = simple(&[&measured[..], &["stations.inputs=1", "stations.outputs=2"]].concat());
+    let statement = range(&scenario).expect("a range").statement(&scenario);
+    assert!(
+        statement.contains("with 2 inputs, 2 outputs, 0 scans. With 1 input, 2 outputs, 0 scans, the time is between 16.7 min and"),
+        "{statement}"
+    );
+}
