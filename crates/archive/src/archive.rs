@@ -129,8 +129,8 @@ impl Archive {
         }
     }
 
-    /// For readers that read content once, to check it: large reads of staged content bypass the page
-    /// cache, where they would only evict useful pages, and come from the disk itself.
+    /// For readers that read content once, to check it: large reads of staged content bypass the
+    /// page cache, where they would only evict useful pages, and come from the disk itself.
     #[must_use]
     pub fn reading_directly(mut self) -> Self {
         self.staging.read_directly();

@@ -27,6 +27,7 @@
 
 mod event;
 pub mod figures;
+mod hourly_limits;
 pub mod journal;
 pub mod layout;
 mod lot;

@@ -19,7 +19,7 @@ use fulgurite_load::{Length, Load, Mix, Objects, Pace, Place, Progress, Run, Siz
 use fulgurite_settings::Dimension;
 
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, signals};
+use crate::{Outcome, Session, signals, text};
 
 /// Sizes with names, in bytes: those of the repository's and the survey's tests.
 const NAMED_SIZES: [(&str, u64); 7] = [
@@ -312,6 +312,9 @@ fn targets(asked: &Bench) -> Result<Vec<Target>> {
     }
     if let Some((stray, _)) = profiles.iter().find(|(name, _)| !name.is_empty() && !targets.iter().any(|target| target.name == *name)) {
         return Err(Misuse(format!("--profile {stray}=…: no endpoint has this name")).into());
+    }
+    if let Some(folder) = asked.files.iter().find(|folder| !folder.is_dir()) {
+        return Err(Misuse(format!("--files: {} is not a folder: is its disk mounted? Or make it first", text::path(folder))).into());
     }
     targets.extend(asked.files.iter().map(|folder| Target { name: "files".to_owned(), place: Place::Files(folder.clone()) }));
     let is_double = (1..targets.len()).find(|index| targets[..*index].iter().any(|other| other.name == targets[*index].name));

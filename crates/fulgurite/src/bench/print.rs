@@ -161,7 +161,11 @@ pub(super) fn end(session: &Session, asked: &Bench, load: &Load, prefix: &str, t
             figures.errors.iter().for_each(|(kind, count)| *errors.entry((operation, kind)).or_default() += count);
         }
         for ((operation, kind), count) in errors {
-            session.warn(&format!("{name}: {} failed: {}", text::count(count, operation.name()), text::one_line(kind)));
+            session.warn(&format!(
+                "{name}: {} failed: {}",
+                text::count(count, &format!("{} operation", operation.name())),
+                text::one_line(kind)
+            ));
         }
         if runs.iter().any(|run| run.ran_out) {
             session.warn(&format!("{name}: no object was left before the load was over: give more with --objects"));

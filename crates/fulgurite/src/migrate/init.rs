@@ -60,8 +60,12 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     }
     check_apart(asked, &from, &to, from_options == to_options)?;
     let (source, destination) = (places::open(&from, &from_options)?, places::open(&to, &to_options)?);
-    for (what, place, advice) in [("source", &source, ""), ("destination", &destination, " Or make the folder, if it is new.")] {
-        place.connect().map_err(|refusal| anyhow!("can't use the {what}, {}: {refusal}{advice}", place.describe()))?;
+    for (what, place) in [("source", &source), ("destination", &destination)] {
+        place.connect().map_err(|refusal| {
+            let may_be_new = what == "destination" && to.starts_with("folder:") && refusal.cause == Cause::Absent;
+            let advice = if may_be_new { " Or make the folder, if it is new." } else { "" };
+            anyhow!("can't use the {what}, {}: {refusal}{advice}", place.describe())
+        })?;
     }
     // Archives are compared by their folders.
     if ArchivePlace::of(&to).is_none() {

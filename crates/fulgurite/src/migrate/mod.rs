@@ -42,24 +42,24 @@ pub(crate) enum Migrate {
     /// stored: name the variable or the file that contains one, as in
     /// `--from-option secret_access_key=env:KEY`.
     Init(init::Init),
-    /// Take the inventory of the source again, and add digests that are known of its files
+    /// List the source again, and add known digests of its files
     Inventory(init::Inventory),
     /// Migrate what is waiting: read, write, read back and compare
     ///
-    /// Ctrl-C lets files on their way arrive; a second one ends at once. However a run ends, the
-    /// next goes on from there.
+    /// Ctrl-C finishes the files that were read, then stops; a second one stops at once. The next
+    /// run continues from there.
     Run(run::Run),
-    /// Show how far a migration is, and when it ends
+    /// Show the progress of a migration, and the estimated time left
     Status {
         /// The migration's folder
         folder: PathBuf,
     },
-    /// Let a run begin no further files until it is resumed
+    /// Pause: start no more files, and finish those in progress
     Pause {
         /// The migration's folder
         folder: PathBuf,
     },
-    /// Let a paused run go on
+    /// Resume a paused migration
     Resume {
         /// The migration's folder
         folder: PathBuf,
@@ -75,7 +75,7 @@ pub(crate) enum Migrate {
     },
     /// Read all migrated files back from the destination, and compare them again
     ///
-    /// A file that is wrong or missing waits to be migrated again, unless it was released.
+    /// A wrong or missing file waits to be migrated again, or counts as failed if it was released.
     Scan {
         /// The migration's folder
         folder: PathBuf,

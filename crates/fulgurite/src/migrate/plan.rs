@@ -29,8 +29,8 @@ pub(crate) struct Plan {
     /// combinations
     #[arg(long = "vary", value_name = "NAME=VALUES", conflicts_with = "search")]
     vary: Vec<String>,
-    /// Search the cheapest numbers of stations and streams that end in time, as the scenario's
-    /// sections search and costs say
+    /// Search for the cheapest numbers of stations, instances and streams that end in time; the
+    /// scenario's sections search and costs set the limits and the costs
     #[arg(long)]
     search: bool,
     /// Write tables, a figure and the complete scenario to this folder

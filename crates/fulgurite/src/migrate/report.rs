@@ -10,7 +10,7 @@ use fulgurite_migration::figures::StageFigures;
 use fulgurite_migration::layout::Stage;
 use fulgurite_migration::pipeline::Wait;
 use fulgurite_migration::plan::{self, Scenario};
-use fulgurite_migration::quantities::{grouped, percent, short_time, time};
+use fulgurite_migration::quantities::{percent, short_time, time};
 use fulgurite_migration::run::database::{FileRow, State, Totals};
 use fulgurite_migration::timeline::{self, Recorded};
 use fulgurite_migration::{journal, starvation};
@@ -251,11 +251,11 @@ fn line(of: &StageFigures) -> String {
     let waits = of.wait_shares().into_iter().filter(|(_, share)| *share >= 0.01);
     let waits: Vec<String> = waits.map(|(wait, share)| format!("{} {}", wait.name(), percent(share))).collect();
     format!(
-        "  {} {}{}: {} files, {}, {} each while moving, gap {}, duty {:.2} of {}, busy {}{}",
+        "  {} {}{}: {}, {}, {} each while moving, gap {}, duty {:.2} of {}, busy {}{}",
         of.streams,
         of.stage.name(),
         if of.streams == 1 { "" } else { "s" },
-        grouped(of.files),
+        text::count(of.files, "file"),
         text::bytes(of.bytes),
         text::per_second(of.rate()),
         short_time(of.gap_s()),

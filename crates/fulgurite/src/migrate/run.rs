@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_archive::watch::Unwatched;
+use fulgurite_migration::quantities::grouped;
 use fulgurite_migration::run::certificate;
 use fulgurite_migration::run::database::{State, Totals};
 use fulgurite_migration::run::destination::Destination;
@@ -128,6 +129,7 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, time: 
     if certificate.is_some() {
         let path = text::path(&migration.path("certificate.json"));
         let (all, arrived) = (totals.all().0, files + totals.of(State::Released).0);
+        let arrived = grouped(arrived);
         session.say(&format!("{path} certifies {arrived} of {}; migrated.sha256 lists them.", text::count(all, "file")));
     }
     Ok(Outcome::troubled_if(left > 0 || failed > 0))

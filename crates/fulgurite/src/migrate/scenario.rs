@@ -38,6 +38,15 @@ fn sizes(parts: &[Part], mean: u64, spool_bytes: u64) -> (String, String) {
     (String::new(), parts.iter().map(table).collect())
 }
 
+/// The setting of the limits by hour, if there are any.
+fn limits(limits: &[Option<u64>; 24]) -> String {
+    if limits == &[None; 24] {
+        return String::new();
+    }
+    let hours = limits.map(|limit| limit.map_or_else(|| "\"1 PB/s\"".to_owned(), |limit| format!("\"{limit} B/s\"")));
+    format!("limits = [{}]\n", hours.join(", "))
+}
+
 /// Room for lots of up to `lot_bytes`: without the reserve, if they don't need it.
 fn spool_bytes(spools: &[Spool], lot_bytes: u64) -> u64 {
     let (needed, all) = spools
@@ -71,7 +80,7 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
     let text = format!(
         "title = \"{what} of a migration, at the rates of its last run\"\n\n\
          [files]\ntotal = \"{bytes} B\"\n{size}lot_files = {lot_files}\nlot_bytes = \"{lot_bytes} B\"\n\n{parts}{sections}\n\
-         [rules]\nfamilies_together = {together}\nunscanned = {unscanned}\n\n\
+         [rules]\nfamilies_together = {together}\nunscanned = {unscanned}\n{limits}\n\
          [stations]\ncount = 1\ninputs = {inputs}\noutputs = {outputs}\nscans = {scans}\nspools = 1\nspool = \"{spool_bytes} B\"\n\
          spool_exclusive = false\nspool_write = \"1 PB/s\"\nspool_read = \"1 PB/s\"\nlink = \"1 PB/s\"\n\n\
          [measured]\n{measured}",
@@ -80,6 +89,7 @@ pub(super) fn of(migration: &Migration, progress: Option<&RunProgress>, totals: 
         measured = stages.each_ref().map(|of| format!("{}s = {}\n", of.stage.name(), of.streams)).concat(),
         together = settings.layout.rules.families_together,
         unscanned = settings.layout.rules.unscanned_max,
+        limits = limits(&settings.layout.rules.limits),
         inputs = station.inputs,
         outputs = station.outputs,
         scans = station.scans,

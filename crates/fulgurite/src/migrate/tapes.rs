@@ -1,13 +1,15 @@
 //! `migrate tapes`: libraries of emulated tapes, to migrate from.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use fulgurite_places::{Connection, Folder, Place, Refusal};
+use fulgurite_places::{Connection, Folder, Place, Refusal, name_at};
 use fulgurite_settings::Dimension;
 use fulgurite_tapes::make::VolumeWriter;
 use fulgurite_tapes::settings::{FILE, TapeSettings};
@@ -136,7 +138,7 @@ fn by_time(folder: &Path, connection: &mut dyn Connection) -> Result<Vec<Found>>
         .map_err(|refusal| anyhow!("can't list {}: {refusal}", text::path(folder)))?;
     let mut timed = Vec::with_capacity(found.len());
     for file in found {
-        let path = folder.join(&file.location);
+        let path = folder.join(OsStr::from_bytes(&name_at(&file.location)));
         let metadata = fs::metadata(&path).with_context(|| text::path(&path))?;
         timed.push((metadata.modified().ok(), Found { name: file.location, bytes: metadata.len() }));
     }

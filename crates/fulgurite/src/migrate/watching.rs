@@ -1,7 +1,7 @@
 //! What a run tells while it goes on: to people, to `migrate status`, to Prometheus, and to its
 //! journal.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ use crate::{Session, diagnostics, text};
 const WRITTEN_EVERY: Duration = Duration::from_secs(1);
 /// How often the metrics are written, whatever happens.
 const METRICS_EVERY: Duration = Duration::from_secs(15);
+/// The journal of a run that has not moved anything yet. That of an earlier run, which did, stays.
+const NEW_JOURNAL: &str = "journal.new";
 /// A place that can't be reached is named once in this time.
 const NAMED_EVERY: Duration = Duration::from_secs(60);
 
@@ -45,6 +47,9 @@ pub(super) struct Watching {
     written: Instant,
     named: Option<Instant>,
     journal: JournalWriter<BufWriter<File>>,
+    new_journal: PathBuf,
+    /// True once a file passed a stage. The journal has its name since.
+    has_moved: bool,
     /// What was written of this run last.
     last: Option<RunProgress>,
     /// What an earlier run did.
@@ -64,7 +69,7 @@ impl Watching {
         before: Totals,
         is_stopped: Arc<AtomicBool>,
     ) -> Result<Self> {
-        let path = migration.path("journal");
+        let path = migration.path(NEW_JOURNAL);
         let journal = File::create(&path).and_then(|file| JournalWriter::begin(BufWriter::new(file), &migration.settings.layout));
         let journal = journal.with_context(|| text::path(&path))?;
         // Last: if anything above fails, no run is going on.
@@ -87,6 +92,8 @@ impl Watching {
             written: Instant::now(),
             named: None,
             journal,
+            new_journal: path,
+            has_moved: false,
             last: None,
             earlier,
             set_aside: Vec::new(),
@@ -98,7 +105,7 @@ impl Watching {
     /// Notes that no more files move. The metrics say that the run is going on until they are
     /// [ended](MetricsWriter::end).
     pub(super) fn end(self, migration: &Migration) -> (MetricsWriter, Result<()>) {
-        let Self { bar, last, metrics, mut journal, .. } = self;
+        let Self { bar, last, metrics, mut journal, has_moved, .. } = self;
         bar.finish_and_clear();
         let note = || -> Result<()> {
             let totals = migration.database.totals()?;
@@ -107,7 +114,13 @@ impl Watching {
                 let last = RunProgress { ended_at: Some(now_s()), ..last };
                 write_json(&migration.path("progress.json"), &json!(last)).context("progress.json")?;
             }
-            journal.flush().context("journal")
+            journal.flush().context("journal")?;
+            if !has_moved {
+                let (new, journal) = (migration.path(NEW_JOURNAL), migration.path("journal"));
+                let kept = if journal.exists() { fs::remove_file(new) } else { fs::rename(new, journal) };
+                kept.context("journal")?;
+            }
+            Ok(())
         };
         let noted = note();
         (metrics, noted)
@@ -129,7 +142,11 @@ impl Watcher for Watching {
             self.pace.add(self.began.elapsed().as_secs_f64(), done.bytes);
             self.bar.set_position(self.migrated);
         }
-        let has_moved = self.last.is_some() || run.figures.streams.iter().any(|stream| stream.files > 0);
+        if !self.has_moved && run.figures.streams.iter().any(|stream| stream.files > 0) {
+            fs::rename(&self.new_journal, self.new_journal.with_file_name("journal"))?;
+            self.has_moved = true;
+        }
+        let has_moved = self.has_moved || self.last.is_some();
         let has_set_aside = std::mem::take(&mut self.has_set_aside);
         let is_first = has_moved && self.last.is_none();
         // No other event may follow an order for hours.

@@ -479,10 +479,11 @@ fn a_report_says_what_is_wrong_with_a_journal() {
     let (page, plots, has_rates) = with(&repeated);
     assert!(plots > 0 && has_rates && page.contains("the rest is left out: line"), "{page}");
     place.run(&["migrate", "replay", "m"]).fails_with(1, "doesn't follow from the lines before");
-    // A later run that moves nothing leaves the figures of the earlier one.
+    // A later run that moves nothing leaves the figures and the journal of the earlier one.
+    place.write("m/journal", &journal);
     place.good(&["migrate", "run", "m"]);
-    place.good(&["migrate", "report", "m", "--out=out"]);
-    assert!(String::from_utf8(place.read("out/report.html")).expect("text").contains("in which nothing moved; the run ended"));
+    let (same, plots, has_rates) = with(&String::from_utf8(place.read("m/journal")).expect("text"));
+    assert!(plots > 0 && has_rates && !same.contains("in which nothing moved"), "{same}");
 }
 
 #[test]
@@ -612,4 +613,43 @@ fn a_page_has_the_first_thousand_failed_files_and_counts_the_others() {
     let (page, _) = page(&place, "out/report.html");
     assert_eq!(page.matches("<td>nowhere/").count(), 1_000);
     assert!(page.contains("<p>1,005 files, 0 B.</p>") && page.contains("<p>5 more failed.</p>"), "{page}");
+}
+
+#[test]
+fn a_run_without_work_keeps_the_journal_and_notices_an_absent_destination() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    with_source(&place, 30);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "run", "m"]);
+    let (journal, certificate) = (place.read("m/journal"), place.read("m/certificate.json"));
+    let again = place.good(&["migrate", "run", "m", "--json"]).json();
+    assert_eq!(again["migrated"], 0);
+    assert!(place.read("m/journal") == journal && !place.path("m/journal.new").exists());
+    place.good(&["migrate", "replay", "m"]);
+    let certificate_again = place.read("m/certificate.json");
+    assert_eq!(certificate_again.len(), certificate.len());
+    // Nothing is left to be migrated, but whether it is still there can't be said.
+    fs::rename(place.path("destination"), place.path("away")).expect("renamed");
+    place.run(&["migrate", "run", "m"]).fails_with(1, "whether the destination still has it");
+    fs::create_dir(place.path("destination")).expect("made");
+    place.run(&["migrate", "run", "m"]).fails_with(1, "none of 20 files that were migrated earlier is at the destination");
+    assert!(place.read("m/certificate.json") == certificate_again);
+    fs::remove_dir(place.path("destination")).expect("removed");
+    fs::rename(place.path("away"), place.path("destination")).expect("renamed");
+    place.good(&["migrate", "run", "m"]);
+}
+
+#[test]
+fn a_scenario_of_a_limited_migration_has_its_limits() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    with_source(&place, 30);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    place.good(&["migrate", "run", "m"]);
+    place.good(&["migrate", "report", "m", "--scenario=free.toml"]);
+    assert!(!String::from_utf8(place.read("free.toml")).expect("text").contains("limits"));
+    let limits = format!("[rules]\nlimits = [{}]\n", ["\"1 kB/s\""; 24].join(", "));
+    fs::write(place.path("m/migration.toml"), settings(&place, "m") + &limits).expect("written");
+    place.good(&["migrate", "report", "m", "--scenario=limited.toml"]);
+    let seconds = |scenario| place.good(&["migrate", "plan", scenario, "--json"]).json()["seconds"].as_f64().expect("seconds");
+    assert!(seconds("limited.toml") > 2.0 * seconds("free.toml"));
 }

@@ -7,6 +7,7 @@ use fulgurite_domain::Micros;
 use fulgurite_settings::setting_type::{bytes, choice, count, duration, flag, list, number, rate, seconds, share, text};
 use fulgurite_settings::{Document, Override, Reader, Section, SettingErrors, read_file};
 
+use crate::hourly_limits::limits;
 use crate::layout::{Layout, Rules, Spool, Station};
 
 /// Lots of a simulation at most: a few minutes of computing.
@@ -274,6 +275,7 @@ fn settings(reader: &mut Reader) -> Scenario {
             "16",
             "Lots of a station that are written and not scanned, at most, if the station scans.",
         ),
+        limits: limits(&mut section),
         ..Rules::default()
     };
     let mut section = reader.section("costs", "Costs of what a search may choose, in any unit.");
@@ -406,11 +408,8 @@ fn stations(reader: &mut Reader) -> StationPlan {
 }
 
 fn measured(reader: &mut Reader) -> Option<[u16; 3]> {
-    let mut section = reader.section(
-        "measured",
-        "The station whose rates these are, if they were measured, as `migrate report --scenario` writes it. With other numbers of \
-         streams, a plan says between which times the migration ends.",
-    );
+    let mut section =
+        reader.section("measured", "Streams of the run whose rates these are. With others, a plan also prints a range of times.");
     let mut streams = |name, doc| section.setting(name, count(0..=1_024), "0", doc);
     let streams = [
         streams("inputs", "Input streams of the station. With 0, rates weren't measured."),

@@ -23,17 +23,34 @@ const PIECE_BYTES: usize = 64 << 10;
 
 impl Runner<'_> {
     /// Looks for some of the files that earlier runs migrated. If none is there, the destination is
-    /// absent, such as a disk that isn't mounted.
+    /// absent, such as a disk that isn't mounted. If it can't be reached, streams wait for it and
+    /// say why; but a run without any work for them must not end as if all were well.
     pub(super) fn check_destination(&mut self) -> Result<(), RunError> {
         let mut migrated = self.database.in_state(State::Migrated, 0, LOOKED_FOR)?;
         migrated.extend(self.database.in_state(State::Released, 0, LOOKED_FOR)?);
         if migrated.is_empty() {
             return Ok(());
         }
-        // Streams say why it can't be reached.
-        let Ok(mut back) = self.setup.destination.back_reader() else { return Ok(()) };
-        let is_missing = |row: &FileRow| back.length(&row.name).is_err_and(|refusal| matches!(refusal.cause, Cause::Missing));
-        if migrated.iter().all(is_missing) { Err(RunError::DestinationAbsent(migrated.len())) } else { Ok(()) }
+        let totals = self.database.totals()?;
+        let has_work = totals.of(State::Waiting).0 + totals.of(State::Written).0 > 0;
+        let mut last = None;
+        match self.setup.destination.back_reader() {
+            Err(refusal) => last = Some(refusal),
+            Ok(mut back) => {
+                for row in &migrated {
+                    match back.length(&row.name) {
+                        Ok(_) => return Ok(()),
+                        Err(refusal) if refusal.cause == Cause::Missing => {}
+                        Err(refusal) => last = Some(refusal),
+                    }
+                }
+            }
+        }
+        match last {
+            None => Err(RunError::DestinationAbsent(migrated.len())),
+            Some(refusal) if !has_work => Err(RunError::DestinationUnreachable(refusal.to_string())),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Reads back what an earlier run had written when it was killed.

@@ -152,6 +152,9 @@ pub enum RunError {
     /// Files that were migrated are not at the destination.
     #[error("none of {0} files that were migrated earlier is at the destination: is it mounted, and is it the right one?")]
     DestinationAbsent(usize),
+    /// Nothing is left to be migrated, and the destination can't be reached.
+    #[error("nothing is left to be migrated, but whether the destination still has it can't be seen: {0}")]
+    DestinationUnreachable(String),
     /// The watcher can't note what happens.
     #[error("can't note what the run does")]
     Watcher(#[source] io::Error),

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fulgurite_domain::Micros;
-use fulgurite_settings::setting_type::{bytes, count, duration, flag, list, per_hour, rate, text};
+use fulgurite_settings::setting_type::{bytes, count, duration, flag, list, text};
 use fulgurite_settings::{Document, Reader, SettingErrors, read_file};
 
 use super::spool::{Blocks, SpoolVolume};
+use crate::hourly_limits::limits;
 use crate::layout::{Layout, Rules, Spool, Station};
 
 /// The file's name.
@@ -92,17 +93,11 @@ fn settings(reader: &mut Reader, folder: &Path) -> MigrationSettings {
         "false",
         "Only one output stream writes files of a family at a time, so that they stay together.",
     );
-    let unlimited = format!("[{}]", ["\"1 PB/s\""; 24].join(", "));
-    let limits = section.setting(
-        "limits",
-        per_hour(rate("0 B/s"..="1 PB/s")),
-        &unlimited,
-        "Rate at which the source is read in each hour of the day, UTC. With 0, it isn't read in that hour.",
-    );
+    let limits = limits(&mut section);
     let tries = section.setting("tries", count(1..=1_000), "3", "Attempts for a file before it is given up.");
     let retry_after = section.setting("retry_after", duration("1 s"..="7 d"), "1 min", "Time from a failed attempt to the next.");
     let hold = section.setting("hold", duration("0 s"..="3650 d"), "30 d", "Time for which the source is kept after a file was migrated.");
-    let rules = Rules { families_together, limits: limits.map(|limit: f64| (limit < 1e15).then_some(limit as u64)), ..Rules::default() };
+    let rules = Rules { families_together, limits, ..Rules::default() };
     let station = Station { name: "this machine".to_owned(), inputs, outputs, scans, spools };
     MigrationSettings {
         source,
