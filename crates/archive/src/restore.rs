@@ -9,19 +9,21 @@ mod names;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::digest;
 use fulgurite_domain::{Kind, ObjectName};
 
 use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{VersionRow, Versions};
 use crate::entropy::random;
+use crate::ingest::digest_of;
 use crate::object::{ObjectReader, ReadError};
 use crate::paging::Pager;
 use crate::reserved::is_reserved;
@@ -31,6 +33,8 @@ use crate::watch::{OutOfReach, Trouble, Watcher};
 const PAGE: usize = 256;
 /// Size of a block of zeros that becomes a hole in a restored file.
 const HOLE_BYTES: usize = 4_096;
+/// Bytes of an existing file that are read at a time, to compare it.
+const COMPARED_BYTES: usize = 256 << 10;
 
 /// Results of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +43,8 @@ pub struct GetReport {
     pub objects: u64,
     /// Bytes of their content.
     pub bytes: u64,
+    /// Objects whose files were there already, with the same content.
+    pub same: u64,
     /// Objects that could not be restored.
     pub failed: u64,
     /// Failed objects that can't be read now but aren't known to be lost.
@@ -52,7 +58,7 @@ pub struct GetReport {
 /// What to do if the target file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Keep it and report the object.
+    /// Keep it, and report the object unless the file has its content.
     Keep,
     /// Replace it.
     Replace,
@@ -79,7 +85,8 @@ impl Archive {
     /// `destination`, under their names without the first `strip` bytes. Skips deleted names.
     /// Objects that can't be restored are reported to `watcher` and counted, and the restore
     /// continues. An empty prefix selects everything except the [names reserved for the
-    /// archive](crate::reserved).
+    /// archive](crate::reserved). Files that are there already with the same content are left as
+    /// they are, so an interrupted restore can be repeated.
     ///
     /// Changes and reports names that no file can have, and names that are both a file's and a
     /// folder's.
@@ -126,18 +133,25 @@ impl Archive {
         Ok(report)
     }
 
-    /// Restores one version to `path`.
+    /// Restores one version to `path`. Also returns false if the file was there already with the
+    /// same content.
     ///
     /// # Errors
     /// [`ReadError`]; `path` is unchanged then.
-    pub fn get_to(&self, version: &VersionRow, path: &Path, existing: Existing, watcher: &dyn Watcher) -> Result<Repairs, ReadError> {
+    pub fn get_to(
+        &self,
+        version: &VersionRow,
+        path: &Path,
+        existing: Existing,
+        watcher: &dyn Watcher,
+    ) -> Result<(Repairs, bool), ReadError> {
         let mut reader = ObjectReader::new(self);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
         let is_folder = version.record.kind == Kind::Directory;
         let target = Target { components: vec![name.as_bytes().to_vec()], is_folder, rename_reason: None };
         match restore(&mut reader, version, &target, parent, existing, &mut |n| watcher.done(0, n)) {
-            Ok(_) => Ok(reader.repairs()),
+            Ok(Restored { is_new, .. }) => Ok((reader.repairs(), is_new)),
             Err(RestoreError::Read(error)) => Err(error),
             Err(RestoreError::Io(error)) => Err(ReadError::Sink(error)),
             Err(error) => Err(ReadError::Sink(io::Error::other(error.to_string()))),
@@ -175,10 +189,11 @@ impl Restore<'_> {
         Ok(())
     }
 
-    fn note(&self, row: VersionRow, target: &Target, restored: Result<PathBuf, RestoreError>) {
+    fn note(&self, row: VersionRow, target: &Target, restored: Result<Restored, RestoreError>) {
         let mut report = self.report.lock().expect("nothing panics while it holds this lock");
         match restored {
-            Ok(path) => {
+            Ok(Restored { is_new: false, .. }) => report.same += 1,
+            Ok(Restored { path, .. }) => {
                 report.objects += 1;
                 report.bytes += row.record.size;
                 if let Some(why) = target.rename_reason {
@@ -246,6 +261,13 @@ impl Listing {
     }
 }
 
+/// A file, link or folder that a version has now.
+struct Restored {
+    path: PathBuf,
+    /// False if it was there already, with the same content.
+    is_new: bool,
+}
+
 fn restore(
     reader: &mut ObjectReader<'_>,
     version: &VersionRow,
@@ -253,19 +275,24 @@ fn restore(
     root: &Path,
     existing: Existing,
     progress: &mut dyn FnMut(u64),
-) -> Result<PathBuf, RestoreError> {
+) -> Result<Restored, RestoreError> {
     if version.record.kind == Kind::DeletionMarker {
         return Err(RestoreError::DeletionMarker);
     }
     let folders = if target.is_folder { &target.components[..] } else { &target.components[..target.components.len() - 1] };
     let parent = make_folders(root, folders, existing)?;
     if target.is_folder {
-        return Ok(parent);
+        return Ok(Restored { path: parent, is_new: true });
     }
     let path = parent.join(OsStr::from_bytes(target.components.last().expect("a file has a name")));
     match fs::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_dir() => return Err(RestoreError::Folder(path)),
-        Ok(_) if existing == Existing::Keep => return Err(RestoreError::Exists(path)),
+        Ok(metadata) if existing == Existing::Keep => {
+            return match has_content_of(&path, &metadata, version) {
+                Ok(true) => Ok(Restored { path, is_new: false }),
+                _ => Err(RestoreError::Exists(path)),
+            };
+        }
         _ => {}
     }
     let suffix: String = random::<6>().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -287,7 +314,27 @@ fn restore(
     if made.is_err() {
         let _ = fs::remove_file(&part);
     }
-    made.map(|()| path)
+    made.map(|()| Restored { path, is_new: true })
+}
+
+/// True if a file or symbolic link has the content of a version.
+fn has_content_of(path: &Path, metadata: &fs::Metadata, version: &VersionRow) -> io::Result<bool> {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    match version.record.kind {
+        Kind::SymbolicLink if metadata.is_symlink() => hash.update(fs::read_link(path)?.as_os_str().as_bytes()),
+        Kind::File if metadata.is_file() && metadata.len() == version.record.size => {
+            let mut file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32).open(path)?;
+            let mut piece = vec![0; COMPARED_BYTES];
+            loop {
+                match file.read(&mut piece)? {
+                    0 => break,
+                    bytes => hash.update(&piece[..bytes]),
+                }
+            }
+        }
+        _ => return Ok(false),
+    }
+    Ok(digest_of(hash.finish()) == version.record.sha256)
 }
 
 /// Creates missing folders along a path and returns the path of the last one. The path can't leave

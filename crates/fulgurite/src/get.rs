@@ -115,12 +115,16 @@ fn get_file(session: &Session, archive: &Archive, get: &Get, version: &VersionRo
     let progress = Progress::of_restore(session.quiet);
     progress.stage("restoring", Some(record.size));
     let start = Instant::now();
-    let repairs = archive.get_to(version, &destination, existing, &progress).with_context(|| shown.clone())?;
+    let (repairs, is_new) = archive.get_to(version, &destination, existing, &progress).with_context(|| shown.clone())?;
     progress.finish();
     session.answer(|| {
         let path = text::path(&destination);
-        json!({ "name": shown, "version": record.version, "bytes": record.size, "path": path, "repairs": repairs })
+        json!({ "name": shown, "version": record.version, "bytes": record.size, "path": path, "same": !is_new, "repairs": repairs })
     });
+    if !is_new {
+        session.say(&format!("{} has the content of {shown} (version {}) already.", destination.display(), record.version));
+        return Ok(Outcome::Good);
+    }
     session.say(&format!(
         "Restored {shown} (version {}, {}) to {} ({}).",
         record.version,
@@ -154,7 +158,7 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     progress.finish();
     session.answer(|| {
         json!({
-            "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "absent": report.out_of_reach.absent,
+            "objects": report.objects, "bytes": report.bytes, "same": report.same, "failed": report.failed, "absent": report.out_of_reach.absent,
             "unreadable": report.out_of_reach.unreadable, "renamed": progress.take_renamed(), "repairs": report.repairs,
         })
     });
@@ -166,6 +170,9 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
         took.as_secs_f64(),
         rate(report.bytes, took)
     ));
+    if report.same > 0 {
+        session.say(&format!("{} there already, with the same content.", phrase(report.same, "file was", "files were")));
+    }
     say_repairs(session, report.repairs);
     if report.renamed > 0 {
         session.say(&format!("{} restored under another name, see above.", phrase(report.renamed, "object was", "objects were")));

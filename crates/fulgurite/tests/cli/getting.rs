@@ -96,6 +96,39 @@ fn existing_files_are_kept_unless_forced() {
 }
 
 #[test]
+fn a_restore_that_was_interrupted_can_be_repeated() {
+    let place = Sandbox::new(1, &[]);
+    place.write("tree/one", b"stored");
+    place.write("tree/sub/two", &vec![7; 600_000]);
+    place.write("tree/empty", b"");
+    std::os::unix::fs::symlink("sub/two", place.path("tree/link")).expect("a link");
+    place.good(&["put", "tree"]);
+    place.good(&["get", "tree", "out"]);
+    fs::remove_file(place.path("out/one")).expect("removed");
+    let ran = place.good(&["get", "tree", "out"]);
+    assert!(
+        ran.text().contains("Restored 1 object, 6 B") && ran.text().contains("3 files were there already, with the same content"),
+        "{ran:?}"
+    );
+    let again = place.good(&["get", "tree", "out", "--json"]).json();
+    assert_eq!((&again["objects"], &again["same"], &again["failed"]), (&0.into(), &4.into(), &0.into()));
+    let one = place.good(&["get", "tree/one", "out/one", "--json"]).json();
+    assert_eq!(one["same"], true);
+    // What differs in a byte, in length or in kind is kept and reported.
+    let mut changed = vec![7; 600_000];
+    changed[599_999] = 8;
+    place.write("out/sub/two", &changed);
+    place.write("out/one", b"store");
+    fs::remove_file(place.path("out/link")).expect("removed");
+    place.write("out/link", b"sub/two");
+    let ran = place.run(&["get", "tree", "out"]);
+    for name in ["out/sub/two", "out/one", "out/link"] {
+        ran.fails_with(1, &format!("{name} is there already (--force replaces it)"));
+    }
+    assert!(place.read("out/sub/two") == changed);
+}
+
+#[test]
 fn a_destination_is_the_last_part_of_the_name_a_folder_or_standard_output() {
     let place = Sandbox::new(1, &[]);
     place.write("tree/deep/file", b"content");
