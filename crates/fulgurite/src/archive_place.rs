@@ -4,6 +4,7 @@
 //! Locations are names of objects, and only files count: symbolic links and empty folders don't.
 //! The place is read-only.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,12 +13,12 @@ use anyhow::{Context, Result};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use fulgurite_archive::paging::Pager;
-use fulgurite_archive::reserved::is_reserved;
+use fulgurite_archive::reserved::{RESERVED_FOLDER, is_reserved};
 use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::{Kind, Modified, ObjectName};
-use fulgurite_places::{Cause, Connection, Listed, Place, Refusal, location_of, name_at};
+use fulgurite_places::{Cause, Connection, LeftOut, Listed, Place, Refusal, location_of, name_at};
 
 use crate::outcome::Misuse;
 use crate::text;
@@ -69,7 +70,7 @@ impl ArchivePlace {
     /// Opens the archive for reading.
     pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
         let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
-        Ok(ArchiveConnection { archive: archive.reading_directly(), compares_later: self.compares_later })
+        Ok(ArchiveConnection { archive: archive.reading_directly(), compares_later: self.compares_later, left_out: LeftOut::default() })
     }
 
     /// The folder of the archive that an address stands for, if it is an archive's.
@@ -92,6 +93,7 @@ impl Place for ArchivePlace {
 pub(crate) struct ArchiveConnection {
     archive: Archive,
     compares_later: bool,
+    left_out: LeftOut,
 }
 
 impl ArchiveConnection {
@@ -157,13 +159,25 @@ impl Connection for ArchiveConnection {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
-        for row in files(&self.archive, b"") {
-            let row = row.map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
+        let fault = |error: ArchiveError| Refusal::new(Cause::Fault, error.to_string());
+        let mut left_out = LeftOut::default();
+        for row in newest(&self.archive, b"") {
+            let row = row.map_err(fault)?;
+            match row.record.kind {
+                Kind::File => {}
+                Kind::SymbolicLink => left_out.links += 1,
+                _ => left_out.empty_folders += 1,
+            }
+            if row.record.kind != Kind::File {
+                continue;
+            }
             let location = location_of(&row.record.name.0).into_owned();
             if !each(Listed::new(location, Some(row.record.size))) {
                 return Ok(());
             }
         }
+        left_out.older_versions = older_versions(&self.archive).map_err(fault)?;
+        self.left_out = left_out;
         match self.archive.catalogue().unlisted_count().map_err(|error| Refusal::new(Cause::Fault, error.to_string()))? {
             0 => Ok(()),
             unlisted => {
@@ -171,6 +185,10 @@ impl Connection for ArchiveConnection {
                 Err(Refusal::new(Cause::Fault, detail))
             }
         }
+    }
+
+    fn left_out(&self) -> LeftOut {
+        self.left_out
     }
 
     fn write(&mut self, _: &str, _: u64, _: &mut dyn io::Read) -> Result<(), Refusal> {
@@ -205,11 +223,31 @@ fn read_only() -> Refusal {
 /// The newest versions of files whose names begin with `prefix`, without names reserved for the
 /// archive.
 pub(crate) fn files<'a>(archive: &'a Archive, prefix: &'a [u8]) -> impl Iterator<Item = Result<VersionRow, ArchiveError>> + 'a {
+    newest(archive, prefix).filter(|row| row.as_ref().map_or(true, |row| row.record.kind == Kind::File))
+}
+
+/// Versions that are not the newest of their names, but for names reserved for the archive.
+fn older_versions(archive: &Archive) -> Result<u64, ArchiveError> {
+    let totals = archive.catalogue().totals()?;
+    let mut pages = Pager::default();
+    let (mut reserved, mut names) = (0, BTreeSet::new());
+    let prefix = RESERVED_FOLDER.as_bytes();
+    while let Some(page) = pages.next(|after| archive.catalogue().list(prefix, Versions::All, after, PAGE))? {
+        for row in page.into_iter().filter(|row| is_reserved(&row.record.name)) {
+            reserved += 1;
+            names.insert(row.record.name);
+        }
+    }
+    Ok(totals.versions.saturating_sub(totals.objects).saturating_sub(reserved - names.len() as u64))
+}
+
+/// The newest versions of all names that are not deleted or reserved for the archive.
+fn newest<'a>(archive: &'a Archive, prefix: &'a [u8]) -> impl Iterator<Item = Result<VersionRow, ArchiveError>> + 'a {
     let mut pages = Pager::default();
     let mut rows = Vec::new().into_iter();
     std::iter::from_fn(move || {
         loop {
-            if let Some(row) = rows.find(|row: &VersionRow| row.record.kind == Kind::File && !is_reserved(&row.record.name)) {
+            if let Some(row) = rows.find(|row: &VersionRow| !is_reserved(&row.record.name)) {
                 return Some(Ok(row));
             }
             match pages.next(|after| archive.catalogue().list(prefix, Versions::Newest, after, PAGE)) {

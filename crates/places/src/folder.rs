@@ -34,7 +34,7 @@ use rustix::io::Errno;
 use self::listing::Listing;
 use self::new_file::NewFile;
 use super::location;
-use super::{Cause, Connection, Listed, Place, Refusal, Unchanged, changed, fill, name_at, pass, wrong_length};
+use super::{Cause, Connection, LeftOut, Listed, Place, Refusal, Unchanged, changed, fill, name_at, pass, wrong_length};
 
 /// Bytes per read.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -68,7 +68,7 @@ impl Folder {
 impl Place for Folder {
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
         let (_, identity) = open_root(&self.root)?;
-        let connection = FolderConnection { folder: self.clone(), identity, buffer: Vec::new() };
+        let connection = FolderConnection { folder: self.clone(), identity, buffer: Vec::new(), left_out: LeftOut::default() };
         connection.root()?;
         Ok(Box::new(connection))
     }
@@ -85,6 +85,7 @@ struct FolderConnection {
     folder: Folder,
     identity: Identity,
     buffer: Vec<u8>,
+    left_out: LeftOut,
 }
 
 impl FolderConnection {
@@ -204,9 +205,15 @@ impl Connection for FolderConnection {
     /// Symbolic links and temporary files of writes are left out.
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         let root = self.root()?;
-        Listing::new(each).folder(&root)?;
+        let mut listing = Listing::new(each);
+        listing.folder(&root)?;
+        self.left_out = listing.left_out;
         // A root that went away in between may have ended the listing early.
         self.root().map(drop)
+    }
+
+    fn left_out(&self) -> LeftOut {
+        self.left_out
     }
 
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {

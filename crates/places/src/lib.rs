@@ -13,6 +13,7 @@ mod byte_names;
 mod conformance;
 mod deadlines;
 mod folder;
+mod left_out;
 mod location;
 #[cfg(feature = "remote")]
 mod remote;
@@ -30,6 +31,7 @@ pub use address::{Address, AddressError};
 pub use byte_names::{location_of, name_at};
 pub use deadlines::Deadlines;
 pub use folder::Folder;
+pub use left_out::LeftOut;
 pub use sftp::Sftp;
 
 /// Where a node's copies are.
@@ -86,6 +88,12 @@ pub trait Connection: Send {
     /// # Errors
     /// If the listing is incomplete.
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal>;
+
+    /// What the last [listing](Self::list) left out because it is no file, as far as the place
+    /// knows.
+    fn left_out(&self) -> LeftOut {
+        LeftOut::default()
+    }
 
     /// Writes a file of `bytes` bytes. The file appears whole or not at all, where the place can do
     /// that. It replaces an existing file.

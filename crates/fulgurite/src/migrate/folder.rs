@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use fulgurite_migration::run::database::{Added, Database};
+use fulgurite_migration::run::database::Database;
 use fulgurite_migration::run::destination::PlaceDestination;
-use fulgurite_migration::run::inventory;
+use fulgurite_migration::run::inventory::{self, Inventoried};
 use fulgurite_migration::run::settings::{FILE, MigrationSettings, PlaceSettings};
-use fulgurite_places::Place;
-use serde_json::Value;
+use fulgurite_places::{LeftOut, Place};
+use serde_json::{Value, json};
 
 use super::archive::ArchiveDestination;
 use super::lock::{self, Holder};
@@ -34,6 +34,14 @@ use crate::{places, tape_place, text};
 
 /// The fact that a listing of the source has completed.
 const INVENTORY: &str = "inventory";
+/// The fact that says what the last listing left out.
+const LEFT_OUT: &str = "left out";
+
+/// What a listing of the source left out.
+pub(super) fn left_out_json(of: LeftOut) -> Value {
+    let LeftOut { links, empty_folders, special, older_versions } = of;
+    json!({ "symbolic_links": links, "empty_folders": empty_folders, "special_files": special, "older_versions": older_versions })
+}
 
 /// A migration.
 pub(super) struct Migration {
@@ -132,15 +140,22 @@ impl Migration {
     }
 
     /// Lists the source. Returns the number of its files, and what the listing brought.
-    pub(super) fn take_inventory(&mut self, listed: &mut dyn FnMut(u64)) -> Result<(u64, Added)> {
+    pub(super) fn take_inventory(&mut self, listed: &mut dyn FnMut(u64)) -> Result<Inventoried> {
         let source = self.source()?;
         let folders = self.settings.family_folders;
-        let counts = inventory::list(&mut self.database, &*source, &|name| inventory::family_of(name, folders), listed)?;
-        if counts.0 == 0 {
+        let found = inventory::list(&mut self.database, &*source, &|name| inventory::family_of(name, folders), listed)?;
+        if found.files == 0 {
             bail!("the source has no files: {}. Is it mounted, and is the path right?", source.describe());
         }
+        self.database.set_fact(LEFT_OUT, &left_out_json(found.left_out).to_string())?;
         self.database.set_fact(INVENTORY, "complete")?;
-        Ok(counts)
+        Ok(found)
+    }
+
+    /// What the last inventory left out. `None` if there is none, or an earlier version took it.
+    pub(super) fn left_out(&self) -> Result<Option<Value>> {
+        let fact = self.database.fact(LEFT_OUT)?;
+        Ok(fact.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     /// Removes a certificate that is out of date.

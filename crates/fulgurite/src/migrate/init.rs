@@ -11,8 +11,8 @@ use clap::Args;
 use fulgurite_audit::inventory::Checksums;
 use fulgurite_digest::Digest;
 use fulgurite_migration::run::database::{AddedDigests, State};
-use fulgurite_migration::run::inventory::family_of;
-use fulgurite_places::{Cause, Place, Refusal};
+use fulgurite_migration::run::inventory::{Inventoried, family_of};
+use fulgurite_places::{Cause, LeftOut, Place, Refusal};
 
 use super::folder::{self, Migration};
 use super::lock::Holder;
@@ -90,10 +90,17 @@ fn section(name: &str, place: &str, options: &[(String, String)]) -> String {
     format!("[{name}]\nplace = {}\n{options}", quoted(place))
 }
 
+/// Says what the source has that isn't migrated.
+pub(super) fn say_left_out(session: &Session, left_out: LeftOut) {
+    if left_out != LeftOut::default() {
+        session.say(&format!("Left out, since only files are migrated: {}.", left_out.text()));
+    }
+}
+
 pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome> {
     let mut migration = Migration::change(&asked.folder, Holder::Inventory)?;
     let before = migration.database.totals()?;
-    let (listed, added) = migration.take_inventory(&mut |_| {})?;
+    let Inventoried { files: listed, added, left_out } = migration.take_inventory(&mut |_| {})?;
     let digests = asked.checksums.as_ref().map(|path| add_digests(&mut migration, path)).transpose()?;
     if migration.database.totals()? != before {
         migration.remove_certificate()?;
@@ -102,10 +109,11 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
     session.answer(|| {
         serde_json::json!({
             "listed": listed, "new": added.new, "changed": added.changed, "reappeared": added.reappeared,
-            "with_digest": digests.map(|digests| digests.known), "missing": missing, "wrong": wrong,
+            "left_out": folder::left_out_json(left_out), "with_digest": digests.map(|digests| digests.known), "missing": missing, "wrong": wrong,
         })
     });
     session.say(&format!("The source has {}: {} new, {} changed.", text::count(listed, "file"), added.new, added.changed));
+    say_left_out(session, left_out);
     if let Some(digests) = digests {
         session.say(&format!("Digests of {} are known.", text::count(digests.known, "file")));
         if digests.missing > 0 {

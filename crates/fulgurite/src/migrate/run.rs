@@ -16,6 +16,7 @@ use fulgurite_migration::run::{self, Setup};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s, write_json};
+use super::init::say_left_out;
 use super::lock::Holder;
 use super::progress::RunProgress;
 use super::watching::Watching;
@@ -38,8 +39,9 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     // First: while this run holds the lock, `status` takes unfinished progress for its own.
     let earlier = RunProgress::of_earlier(&migration)?;
     if !migration.has_inventory()? {
-        let (files, _) = migration.take_inventory(&mut |_| {})?;
-        session.say(&format!("The source has {}.", text::count(files, "file")));
+        let found = migration.take_inventory(&mut |_| {})?;
+        session.say(&format!("The source has {}.", text::count(found.files, "file")));
+        say_left_out(session, found.left_out);
     }
     if asked.retry_failed {
         let files = migration.database.retry_failed()?;
@@ -147,6 +149,7 @@ pub(super) fn certify(migration: &Migration, totals: Totals) -> Result<Value> {
         "destination": place(&migration.settings.destination),
         "migrated": { "files": certificate.files, "bytes": certificate.bytes },
         "failed": { "files": totals.of(State::Failed).0, "bytes": totals.of(State::Failed).1 },
+        "left_out": migration.left_out()?,
         "list": { "file": "migrated.sha256", "sha256": certificate.list_sha256.hex() },
     });
     write_json(&migration.path("certificate.json"), &value).context("certificate.json")?;

@@ -653,3 +653,28 @@ fn a_scenario_of_a_limited_migration_has_its_limits() {
     let seconds = |scenario| place.good(&["migrate", "plan", scenario, "--json"]).json()["seconds"].as_f64().expect("seconds");
     assert!(seconds("limited.toml") > 2.0 * seconds("free.toml"));
 }
+
+#[test]
+fn what_is_no_file_or_no_newest_version_is_counted() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    with_source(&place, 5);
+    std::os::unix::fs::symlink("0", place.path("source/link")).expect("a link");
+    fs::create_dir_all(place.path("source/empty/one")).expect("made");
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    let said = place.good(&["migrate", "run", "m"]).text();
+    assert!(said.contains("Left out, since only files are migrated: 1 symbolic link, 1 empty folder.\n"), "{said}");
+    let certificate: serde_json::Value = serde_json::from_slice(&place.read("m/certificate.json")).expect("JSON");
+    let left_out = serde_json::json!({ "symbolic_links": 1, "empty_folders": 1, "special_files": 0, "older_versions": 0 });
+    assert_eq!(certificate["left_out"], left_out);
+    // An archive also has older versions.
+    place.good(&["put", "source"]);
+    place.write("source/1/1", b"changed");
+    place.good(&["put", "source"]);
+    fs::create_dir(place.path("new")).expect("made");
+    place.good(&["migrate", "init", "old", "--from=archive:a", "--to=new"]);
+    let listed = place.good(&["migrate", "inventory", "old", "--json"]).json();
+    assert_eq!((&listed["listed"], &listed["left_out"]["older_versions"]), (&5.into(), &1.into()), "{listed}");
+    assert_eq!((&listed["left_out"]["symbolic_links"], &listed["left_out"]["empty_folders"]), (&1.into(), &1.into()), "{listed}");
+    let said = place.good(&["migrate", "inventory", "old"]).text();
+    assert!(said.contains("1 symbolic link, 1 empty folder, 1 older version of an object."), "{said}");
+}

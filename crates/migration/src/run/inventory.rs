@@ -1,6 +1,6 @@
 //! The inventory of a migration: what the source lists.
 
-use fulgurite_places::{Place, Refusal};
+use fulgurite_places::{LeftOut, Place, Refusal};
 
 use super::database::{Added, Database, DatabaseError, InventoryRow};
 
@@ -28,9 +28,19 @@ pub enum InventoryError {
     Database(#[from] DatabaseError),
 }
 
+/// What a listing of the source brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inventoried {
+    /// Files that the source listed.
+    pub files: u64,
+    /// What they brought.
+    pub added: Added,
+    /// What it left out, as far as it says so.
+    pub left_out: LeftOut,
+}
+
 /// Adds all files that the source lists. It can be repeated: files that are known, and have the
-/// same length, keep their state. `listed` is called with the number of files so far. Returns the
-/// number of files listed, and what they brought.
+/// same length, keep their state. `listed` is called with the number of files so far.
 ///
 /// # Errors
 /// [`InventoryError`]. Files that were added before stay.
@@ -39,7 +49,7 @@ pub fn list(
     source: &dyn Place,
     family: &dyn Fn(&str) -> String,
     listed: &mut dyn FnMut(u64),
-) -> Result<(u64, Added), InventoryError> {
+) -> Result<Inventoried, InventoryError> {
     let mut connection = source.connect().map_err(InventoryError::Listing)?;
     let (mut rows, mut unknown) = (Vec::new(), Vec::new());
     let (mut count, mut added, mut failure) = (0, Added::default(), None);
@@ -78,7 +88,7 @@ pub fn list(
     for batch in rows.chunks(BATCH) {
         added += database.add(batch, family)?;
     }
-    Ok((count, added))
+    Ok(Inventoried { files: count, added, left_out: connection.left_out() })
 }
 
 /// The family of a file: its first `folders` folders.

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::location::PART_PREFIX;
-use super::super::{Cause, Listed, Refusal, VolumePosition, location_of};
+use super::super::{Cause, LeftOut, Listed, Refusal, VolumePosition, location_of};
 use super::{FOLDER, refusal};
 
 /// Depth of folders that a listing descends to. Each level keeps a folder open.
@@ -29,6 +29,7 @@ type Attribute = fn(BorrowedFd<'_>, &str) -> Option<String>;
 pub(super) struct Listing<'a> {
     each: &'a mut dyn FnMut(Listed) -> bool,
     attribute: Attribute,
+    pub(super) left_out: LeftOut,
 }
 
 /// A mounted tape.
@@ -41,7 +42,7 @@ struct Tape {
 impl<'a> Listing<'a> {
     /// Passes files to `each` until it returns false.
     pub(super) fn new(each: &'a mut dyn FnMut(Listed) -> bool) -> Self {
-        Self { each, attribute }
+        Self { each, attribute, left_out: LeftOut::default() }
     }
 
     /// Lists a folder. Returns false if the caller wants no more.
@@ -59,12 +60,14 @@ impl<'a> Listing<'a> {
         let found = uuid.map(|uuid| Tape { name: name(&uuid), uuid });
         let tape = tape.or(found.as_ref());
         let entries = Dir::read_from(folder).map_err(|errno| refusal(errno, here()))?;
+        let mut is_empty = true;
         for entry in entries {
             let entry = entry.map_err(|errno| refusal(errno, here()))?;
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." || name.starts_with(PART_PREFIX.as_bytes()) {
                 continue;
             }
+            is_empty = false;
             let location = format!("{prefix}{}", location_of(name));
             let status = match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(status) => status,
@@ -82,12 +85,20 @@ impl<'a> Listing<'a> {
                     Err(Errno::NOENT) => true,
                     Err(errno) => return Err(refusal(errno, &location)),
                 },
-                _ => true,
+                FileType::Symlink => {
+                    self.left_out.links += 1;
+                    true
+                }
+                _ => {
+                    self.left_out.special += 1;
+                    true
+                }
             };
             if !goes_on {
                 return Ok(false);
             }
         }
+        self.left_out.empty_folders += u64::from(is_empty && depth > 0);
         Ok(true)
     }
 

@@ -61,7 +61,7 @@ impl TapeCase {
         let case = Case::new(&BTreeMap::new());
         let (library, files) = tapes(case.folder.path(), drives);
         let listed = inventory::list(&mut case.database(), &library, &|name| name[..1].to_owned(), &mut |_| {}).expect("listed");
-        assert_eq!(listed.0, 60);
+        assert_eq!(listed.files, 60);
         // Drives that did nothing yet.
         let library = TapeLibrary::open(&case.folder.path().join("tapes")).expect("a library");
         Self { case, library, files }
