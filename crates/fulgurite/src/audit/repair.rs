@@ -81,8 +81,7 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
     let unreadable = unreadable(opened, &targets, &repair.files)?;
     if unreadable > 0 {
         let copies = text::phrase(unreadable, "copy", "copies");
-        session
-            .warn(&format!("{copies} could not be read, so that nothing is known of them. Check them first, with `fulgurite audit run`."));
+        session.warn(&format!("{copies} could not be read, so that nothing is known of them: `fulgurite audit problems` says why."));
         session.answer(|| json!({ "unreadable": unreadable }));
         outcome = outcome.worst(Outcome::Unreadable);
     }

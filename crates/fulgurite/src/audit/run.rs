@@ -287,6 +287,9 @@ fn line(node: &Node, summary: &NodeSummary) -> String {
     if summary.bytes > 0 {
         line += &format!("; {} read, {} while reading", bytes(summary.bytes), rate(summary.bytes, summary.stream));
     }
+    if summary.found.iter().any(|(state, count)| *state == State::Unavailable && *count > 0) {
+        line += "; `fulgurite audit problems` says why copies are unavailable";
+    }
     if let Some(why) = &summary.given_up {
         line += &format!("; given up: {}", text::one_line(why));
     }
