@@ -99,7 +99,7 @@ fn existing_files_are_kept_unless_forced() {
 fn a_restore_that_was_interrupted_can_be_repeated() {
     let place = Sandbox::new(1, &[]);
     place.write("tree/one", b"stored");
-    place.write("tree/sub/two", &vec![7; 600_000]);
+    place.write("tree/sub/two", vec![7; 600_000]);
     place.write("tree/empty", b"");
     std::os::unix::fs::symlink("sub/two", place.path("tree/link")).expect("a link");
     place.good(&["put", "tree"]);

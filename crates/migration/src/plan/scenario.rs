@@ -276,7 +276,6 @@ fn settings(reader: &mut Reader) -> Scenario {
             "Lots of a station that are written and not scanned, at most, if the station scans.",
         ),
         limits: limits(&mut section),
-        ..Rules::default()
     };
     let mut section = reader.section("costs", "Costs of what a search may choose, in any unit.");
     let cost = || number(0.0..=1e12);
