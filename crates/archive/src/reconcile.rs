@@ -12,7 +12,6 @@ use crate::rebuild::{Scanned, scan_staging, was_staging_unseen};
 use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::staging::{check_staging, mark_staging};
-use crate::store::StoreError;
 use crate::watch::Unwatched;
 
 const BATCH: usize = 1_000;
@@ -50,13 +49,15 @@ impl Archive {
         mark_staging(self)?;
         let sets = self.catalogue().sets()?;
         for set in sets.iter().filter(|set| set.state == SetState::Writing) {
-            if drop_platters(self, &set.description)? {
+            if drop_platters(self, &set.description) {
                 self.catalogue().abandon_set(set.description.id)?;
             }
         }
         for store in self.stores() {
             if store.check().is_ok() {
-                store.sweep().map_err(StoreError::io(&**store))?;
+                // What can't be removed now, as on a disk that has become read-only, is removed by
+                // a later call. One failing disk must not keep the others from being written.
+                let _ = store.sweep();
             }
         }
         let deleted: Vec<_> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
@@ -68,18 +69,17 @@ impl Archive {
 /// Removes the platters of a set that is given up. Returns `false` if a store that can't be
 /// used now may still hold one. Then the set must not be forgotten: the platter would belong to
 /// no known set, and a rebuild would trust it.
-fn drop_platters(archive: &Archive, set: &SetDescription) -> Result<bool, ArchiveError> {
+fn drop_platters(archive: &Archive, set: &SetDescription) -> bool {
     let mut all = true;
     for place in &set.platters {
         // A store that is no longer in the settings is gone for good.
         let Some(store) = archive.store(&place.store) else { continue };
-        if store.check().is_err() {
+        // A disk that has become read-only, or fails, may work again later.
+        if store.check().is_err() || store.remove(place.platter).is_err() {
             all = false;
-            continue;
         }
-        store.remove(place.platter).map_err(StoreError::io(&**store))?;
     }
-    Ok(all)
+    all
 }
 
 /// Acknowledges versions that are complete in staging but unknown to the catalogue, and

@@ -14,6 +14,7 @@ use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::{RESERVED_FOLDER, is_reserved};
+use fulgurite_archive::staging::StagingError;
 use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_digest::{Algorithm, Digest};
@@ -160,6 +161,8 @@ impl Connection for ArchiveConnection {
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         let fault = |error: ArchiveError| Refusal::new(Cause::Fault, error.to_string());
+        // What an old copy of the catalogue lists is not what the archive has.
+        self.archive.check_catalogue_is_current().map_err(fault)?;
         let mut left_out = LeftOut::default();
         for row in newest(&self.archive, b"") {
             let row = row.map_err(fault)?;
@@ -210,6 +213,8 @@ fn refusal(error: &ReadError) -> Refusal {
         // The archive says so only if all stores that could have the bytes were read. Keys and the
         // catalogue can come back from copies, so without them nothing is lost for good.
         (ReadError::Archive(ArchiveError::Unread(Unread::Lost(_))), _) => Cause::Lost,
+        // Staging has the only copy of what it contains, and was read twice.
+        (ReadError::Archive(ArchiveError::Staging(StagingError::Damaged { .. })), _) => Cause::Lost,
         (_, Some(Hindrance::Absent)) => Cause::Connection,
         _ => Cause::Fault,
     };

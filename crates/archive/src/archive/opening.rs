@@ -67,6 +67,17 @@ impl Archive {
     }
 }
 
+impl Archive {
+    /// Checks that the stores have no platters that the catalogue doesn't list. A catalogue that is
+    /// an old copy lacks newer versions, and has old ones as the newest.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] names such platters, and says what to do.
+    pub fn check_catalogue_is_current(&self) -> Result<(), ArchiveError> {
+        refuse_uncatalogued(self)
+    }
+}
+
 impl Parts {
     /// The components of the archive in `home`, with an empty catalogue in the file `catalogue`.
     pub(crate) fn with_new_catalogue(home: &Path, settings: Settings, catalogue: &Path) -> Result<Self, ArchiveError> {

@@ -22,7 +22,9 @@ use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
 use super::{CatalogueUnavailable, CopyReport, KeyCopies, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
-use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_master_key};
+use crate::archive::{
+    ArchiveError, CATALOGUE_FILE, KEYS_FILE, MasterKeyTrouble, folder_stores, read_master_key, read_settings, write_master_key,
+};
 use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted, Versions};
 use crate::database::{remove_database, remove_if_there, with_suffix};
 use crate::keystore::salvage::salvage;
@@ -77,10 +79,17 @@ fn merge(
     merge_copies(home, &settings, copies.as_ref(), mode, watcher)
 }
 
-/// The master key in the archive's folder, if there is one.
+/// The master key in the archive's folder. `None` if there is no file, or one that is no key: then
+/// copies have to bring it back.
 pub(crate) fn own_master_key(home: &Path, settings: &Settings) -> Result<Option<MasterKey>, ArchiveError> {
     let file = home.join(&settings.archive.master_key);
-    if file.exists() { read_master_key(&file).map(Some) } else { Ok(None) }
+    if !file.exists() {
+        return Ok(None);
+    }
+    match read_master_key(&file) {
+        Err(ArchiveError::MasterKey { why: MasterKeyTrouble::Text(_), .. }) => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// The state of the key store in use.
@@ -236,14 +245,22 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
     Ok((without, with))
 }
 
-/// Writes the master key file, or checks that it has this key.
+/// Writes the master key file, or checks that it has this key. A file that is no key is kept under
+/// another name.
 fn keep_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> {
     if !path.exists() {
         return Ok(write_master_key(path, master)?);
     }
-    match read_master_key(path)?.expose() == master.expose() {
-        true => Ok(()),
-        false => Err(KeyringError::OtherMasterKey(path.to_owned())),
+    match read_master_key(path) {
+        Err(ArchiveError::MasterKey { why: MasterKeyTrouble::Text(_), .. }) => {
+            let kept = (1..).map(|number| with_suffix(path, &format!(".damaged-{number}"))).find(|kept| !kept.exists());
+            std::fs::rename(path, kept.expect("there are more numbers than files")).map_err(ArchiveError::io(path))?;
+            Ok(write_master_key(path, master)?)
+        }
+        read => match read?.expose() == master.expose() {
+            true => Ok(()),
+            false => Err(KeyringError::OtherMasterKey(path.to_owned())),
+        },
     }
 }
 

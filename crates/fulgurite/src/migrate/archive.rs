@@ -164,11 +164,13 @@ impl Taking {
         }
         let newest = self.archive.reading().newest(&name).map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
         if let Some(newest) = newest.filter(|newest| newest.record.kind != Kind::DeletionMarker) {
-            if newest.record.kind == Kind::File && newest.record.size == file.bytes && newest.record.sha256.0[..] == *file.sha256.value() {
-                return Ok(None);
-            }
+            // What this migration has written, and is to write again, wasn't read back, or a scan
+            // found it lost.
             if !file.was_written {
-                return Err(other_file());
+                let is_same = newest.record.kind == Kind::File
+                    && newest.record.size == file.bytes
+                    && newest.record.sha256.0[..] == *file.sha256.value();
+                return if is_same { Ok(None) } else { Err(other_file()) };
             }
         }
         let (mut upload, mut reader) = (self.intake.upload(), file.reader());

@@ -79,8 +79,9 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let result = run::run(&setup, &mut migration.database, &mut watching);
     let (metrics, noted) = watching.end(&migration);
     drop(setup);
+    let mut unreadable = 0;
     let flush = || match archive.filter(|_| !asked.no_flush) {
-        Some(archive) => archive.archive().flush(&Unwatched).map(drop),
+        Some(archive) => archive.archive().flush(&Unwatched).map(|report| unreadable = report.unreadable),
         None => Ok(()),
     };
     let done = result.map(drop).context("the run is incomplete; the next one continues from there").and(noted);
@@ -93,18 +94,42 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let written = metrics.end().context("metrics.prom");
     done?;
     written?;
-    conclude(session, &mut migration, before, began.elapsed(), is_stopped.load(Ordering::Relaxed))
+    let run = Ended { time: began.elapsed(), is_stopped: is_stopped.load(Ordering::Relaxed), unreadable };
+    let outcome = conclude(session, &mut migration, before, &run)?;
+    if unreadable > 0 {
+        let versions = text::phrase(unreadable, "version", "versions");
+        session.warn(&format!(
+            "{versions} could not be read from the archive's staging, and not written to platters. `fulgurite verify` names them, and \
+             `fulgurite migrate scan` finds those of this migration, so that they are written again; then remove the lost versions."
+        ));
+    }
+    Ok(outcome.worst(Outcome::troubled_if(unreadable > 0)))
+}
+
+/// How a run ended.
+struct Ended {
+    time: Duration,
+    is_stopped: bool,
+    /// Versions that the archive could not write to platters.
+    unreadable: u64,
 }
 
 /// Says what was done, and writes the certificate if nothing is left.
-fn conclude(session: &Session, migration: &mut Migration, before: Totals, time: Duration, is_stopped: bool) -> Result<Outcome> {
+fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &Ended) -> Result<Outcome> {
+    let Ended { time, is_stopped, unreadable } = *run;
     let totals = migration.database.totals()?;
     let (files, bytes) = totals.of(State::Migrated);
     let (files_before, bytes_before) = before.of(State::Migrated);
     let (files_now, bytes_now) = (files.saturating_sub(files_before), bytes.saturating_sub(bytes_before));
     let left = totals.of(State::Waiting).0 + totals.of(State::Written).0;
     let failed = totals.of(State::Failed).0;
-    let certificate = if left == 0 { Some(certify(migration, totals)?) } else { None };
+    let certificate = match left == 0 && unreadable == 0 {
+        true => Some(certify(migration, totals)?),
+        false => {
+            migration.remove_certificate()?;
+            None
+        }
+    };
     session.answer(|| {
         json!({
             "migrated": files_now, "bytes": bytes_now, "seconds": time.as_secs_f64(), "stopped": is_stopped,

@@ -250,3 +250,25 @@ fn every_valid_line_of_a_damaged_unsealed_copy_is_imported() {
     place.good(&["keys", "import", "named"]);
     place.good(&["verify", "--objects"]);
 }
+
+#[test]
+fn a_damaged_master_key_is_replaced_by_that_of_a_copy() {
+    let place = Sandbox::new(1, &[]);
+    place.write("file", b"content");
+    place.good(&["put", "--flush", "file"]);
+    place.good(&["keys", "export", "copy", "--plain"]);
+    let key = place.read("a/master.key");
+    for (number, damage) in [&key[..30], b"", b"not a key"].into_iter().enumerate() {
+        place.write("a/master.key", damage);
+        place.run(&["get", "file", "-"]).fails_with(1, "`fulgurite keys import` brings it back");
+        place.good(&["keys", "import", "copy"]);
+        assert!(place.read("a/master.key") == key);
+        assert!(place.read(&format!("a/master.key.damaged-{}", number + 1)) == damage);
+        assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
+    }
+    // The key of another archive is no damage.
+    let other = Sandbox::new(1, &[]);
+    place.write("a/master.key", other.read("a/master.key"));
+    let ran = place.run(&["keys", "import", "copy"]);
+    assert_eq!(ran.status, 1, "{ran:?}");
+}

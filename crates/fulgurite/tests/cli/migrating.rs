@@ -678,3 +678,51 @@ fn what_is_no_file_or_no_newest_version_is_counted() {
     let said = place.good(&["migrate", "inventory", "old"]).text();
     assert!(said.contains("1 symbolic link, 1 empty folder, 1 older version of an object."), "{said}");
 }
+
+#[test]
+fn what_is_lost_at_the_destination_archive_is_written_again() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    let files = with_source(&place, 12);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=archive:a"]);
+    fs::write(place.path("m/migration.toml"), settings(&place, "m") + "[rules]\nretry_after = \"1 s\"\n").expect("written");
+    place.good(&["migrate", "run", "m", "--no-flush"]);
+    // A part of staging, which has the only copy, is overwritten.
+    let segment = fs::read_dir(place.path("a/staging")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let segment = segment
+        .filter(|path| path.extension().is_some_and(|end| end == "segment"))
+        .max_by_key(|path| fs::metadata(path).expect("a file").len());
+    let file = fs::OpenOptions::new().write(true).open(segment.expect("a segment")).expect("a segment");
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 5_000], 1_500_000).expect("written");
+    let says = |command: &[&str], text: &str| {
+        let ran = place.run(command);
+        let all = format!("{}{}", ran.text(), ran.err);
+        assert!(ran.status == 1 && all.contains(text), "{ran:?}");
+    };
+    // The run that writes everything to platters says what it left out.
+    says(&["migrate", "run", "m"], "1 version could not be read from the archive's staging");
+    assert!(!place.path("m/certificate.json").exists());
+    says(&["verify"], "1 version is lost");
+    says(&["migrate", "scan", "m"], "1 file is wrong");
+    says(&["migrate", "run", "m"], "Migrated 1 file");
+    place.good(&["migrate", "scan", "m"]);
+    // The lost version stays until it is removed.
+    place.good(&["rm", "3/7", "--version=1"]);
+    place.good(&["migrate", "run", "m"]);
+    assert!(place.path("m/certificate.json").exists());
+    // Now platters are lost, of a set with all files.
+    for store in fs::read_dir(place.path("")).expect("a folder").map(|entry| entry.expect("an entry").path().join("platters")) {
+        for platter in fs::read_dir(store).into_iter().flatten().map(|entry| entry.expect("an entry").path()) {
+            fs::OpenOptions::new().write(true).open(platter).and_then(|file| file.set_len(100_000)).expect("cut");
+        }
+    }
+    place.write("source/new", b"shows that the archive is there");
+    place.good(&["migrate", "inventory", "m"]);
+    place.good(&["migrate", "run", "m"]);
+    says(&["migrate", "scan", "m"], "wrong or missing. They wait to be migrated again");
+    place.good(&["migrate", "run", "m"]);
+    place.good(&["migrate", "scan", "m"]);
+    place.good(&["get", "--all", "back"]);
+    let mut expected = files;
+    expected.insert("new".to_owned(), b"shows that the archive is there".to_vec());
+    assert!(tree(&place.path("back")) == expected);
+}

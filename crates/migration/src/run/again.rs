@@ -239,7 +239,9 @@ fn checked(read: Result<(u64, Digest), Refusal>, row: &FileRow) -> Finding {
         Ok((bytes, sha256)) => {
             Finding::Wrong(format!("it has other bytes than were migrated: {bytes} bytes with SHA-256 {}", sha256.hex()))
         }
-        Err(refusal) if matches!(refusal.cause, Cause::Missing | Cause::Lost) => Finding::Missing(refusal.to_string()),
+        Err(refusal) if refusal.cause == Cause::Missing => Finding::Missing(refusal.to_string()),
+        // The place is there, and knows that it has lost the content.
+        Err(refusal) if refusal.cause == Cause::Lost => Finding::Wrong(refusal.to_string()),
         Err(refusal) => Finding::Unknown(refusal.to_string()),
     }
 }
