@@ -263,7 +263,7 @@ fn a_damaged_master_key_is_replaced_by_that_of_a_copy() {
         place.run(&["get", "file", "-"]).fails_with(1, "`fulgurite keys import` brings it back");
         place.good(&["keys", "import", "copy"]);
         assert!(place.read("a/master.key") == key);
-        assert!(place.read(&format!("a/master.key.damaged-{}", number + 1)) == damage);
+        assert!(place.read(format!("a/master.key.damaged-{}", number + 1)) == damage);
         assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
     }
     // The key of another archive is no damage.
