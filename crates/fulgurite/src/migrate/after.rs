@@ -67,7 +67,8 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     let until = now_s().saturating_sub(migration.settings.hold.as_secs());
     if ArchivePlace::of(&migration.settings.source.place).is_some() {
         bail!(
-            "the source is an archive, whose files are not removed one by one: remove its stores once you no longer need it. Only the newest version of each file was migrated"
+            "the source is an archive, whose files are not removed one by one: remove its stores once you no longer need it. \
+             Only the newest version of each file was migrated"
         );
     }
     if tape_place::folder_of(&migration.settings.source.place).is_some() {

@@ -208,6 +208,9 @@ impl Taking {
             return Ok(());
         }
         match self.archive.flush(&Unwatched) {
+            Ok(report) if report.sets == 0 && report.unreadable > 0 => {
+                Err(Refusal::new(Cause::Fault, "staging is full of versions that can't be read; `fulgurite verify` names them"))
+            }
             Ok(report) if report.sets == 0 => {
                 Err(Refusal::new(Cause::Unsupported, "the file is larger than staging, even if that is empty"))
             }

@@ -7,7 +7,8 @@
 //! paused                while it exists, runs begin nothing
 //! progress.json         what the last run did, or does
 //! metrics.prom          the same, and more, for Prometheus
-//! journal               events and commands of the last run
+//! journal               events and commands of the last run that moved files
+//! journal.new           the same of a run that hasn't moved any yet
 //! migrated.sha256       the list of migrated files
 //! certificate.json      counts, and the digest of that list
 //! spool/                files on their way that are not in memory
@@ -152,7 +153,8 @@ impl Migration {
         Ok(found)
     }
 
-    /// What the last inventory left out. `None` if there is none, or an earlier version took it.
+    /// What the last inventory left out. `None` if no inventory was taken, or only by a version of
+    /// the program that didn't count this.
     pub(super) fn left_out(&self) -> Result<Option<Value>> {
         let fact = self.database.fact(LEFT_OUT)?;
         Ok(fact.and_then(|text| serde_json::from_str(&text).ok()))

@@ -7,7 +7,7 @@ use super::simulation::simulate;
 use crate::layout::Stage;
 use crate::quantities::time;
 
-/// The shortest and the longest time that a migration may take.
+/// The shortest and the longest time that follow from what was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// If the streams of each stage are as fast as is possible by what was measured.
@@ -21,7 +21,8 @@ pub struct Range {
 ///
 /// Streams share processors and disks, and nothing says how much. If they shared nothing, each
 /// would be as fast as it was beside others. If they shared everything, the streams of a stage
-/// would move as much as before in all, however many they are. The truth lies between.
+/// would move as much as before in all, however many they are. How much stages take from each other
+/// isn't considered, so a run can end outside of the range.
 #[must_use]
 pub fn range(scenario: &Scenario) -> Option<Range> {
     let by = streams(scenario)?.map(|(planned, measured)| match planned.min(measured) {
