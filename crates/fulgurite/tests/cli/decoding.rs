@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Deref;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,21 +11,64 @@ use serde_json::Value;
 use crate::serving::{Server, wait_until};
 use crate::support::{Sandbox, noise};
 
-const CONTENT_BYTES: usize = 240_000;
-
 /// An archive of glass with a file on platters, that shares the folder `jobs` with workers.
-fn shared() -> Sandbox {
-    let place = Sandbox::new(1, &["--medium=glass", "--set=1+0"]);
-    let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text").replace("\"desk\"", "\"tiny\"");
-    place.write("a/fulgurite.toml", &text);
-    place.write("file", noise(1, CONTENT_BYTES));
-    place.good(&["put", "file", "--flush"]);
-    fs::create_dir(place.path("jobs")).expect("a folder");
-    let folder = format!("folder = {:?}", place.path("jobs"));
-    let shared = text.replace("# folder = \"/mnt/decode\"", &folder).replace("# threads = 8", "threads = 1");
-    assert!(shared.contains(&folder) && shared.contains("\nthreads = 1\n"), "{text}");
-    place.write("a/fulgurite.toml", shared);
-    place
+struct Shared {
+    place: Sandbox,
+    content: Vec<u8>,
+}
+
+impl Deref for Shared {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.place
+    }
+}
+
+impl Shared {
+    fn new() -> Self {
+        let place = Sandbox::new(1, &["--medium=glass", "--set=1+0"]);
+        let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text").replace("\"desk\"", "\"tiny\"");
+        fs::create_dir(place.path("jobs")).expect("a folder");
+        let folder = format!("folder = {:?}", place.path("jobs"));
+        let shared = text.replace("# folder = \"/mnt/decode\"", &folder).replace("# threads = 8", "threads = 1");
+        assert!(shared.contains(&folder) && shared.contains("\nthreads = 1\n"), "{text}");
+        place.write("a/fulgurite.toml", shared);
+        let mut shared = Self { place, content: Vec::new() };
+        shared.store(240_000);
+        shared
+    }
+
+    /// Replaces the file by one of `bytes`.
+    fn store(&mut self, bytes: usize) {
+        self.content = noise(1, bytes);
+        self.place.write("file", &self.content);
+        self.place.good(&["put", "file", "--flush"]);
+    }
+
+    /// Makes reading take longer. An archive hands over no job before it has seen a worker renew
+    /// its lease, which takes a second or two; fast machines have read a short file by then.
+    fn double(&mut self) {
+        self.store(2 * self.content.len());
+    }
+
+    /// Starts to read the file, into the file `out`.
+    fn read_file(&self) -> Child {
+        let mut command = self.command();
+        let out = fs::File::create(self.path("out")).expect("a file");
+        command.args(["get", "file", "-"]).stdin(Stdio::null()).stdout(out).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    }
+
+    fn finish(&self, reading: Child) {
+        let output = reading.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(self.read("out") == self.content);
+    }
+
+    fn claimed(&self) -> usize {
+        fs::read_dir(self.path("jobs/claimed")).expect("a folder").count()
+    }
 }
 
 /// A running worker, until it is dropped.
@@ -66,48 +110,31 @@ impl Drop for Worker {
     }
 }
 
-fn claimed(place: &Sandbox) -> usize {
-    fs::read_dir(place.path("jobs/claimed")).expect("a folder").count()
-}
-
-/// Starts to read the file, into the file `out`.
-fn read(place: &Sandbox) -> Child {
-    let mut command = place.command();
-    let out = fs::File::create(place.path("out")).expect("a file");
-    command.args(["get", "file", "-"]).stdin(Stdio::null()).stdout(out).stderr(Stdio::piped());
-    command.spawn().expect("it starts")
-}
-
-fn finish(place: &Sandbox, reading: Child) {
-    let output = reading.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(place.read("out") == noise(1, CONTENT_BYTES));
-}
-
 #[test]
 fn a_worker_that_is_killed_in_mid_job_costs_nothing() {
-    let place = shared();
+    let mut place = Shared::new();
     let worker = Worker::start(&place);
     let begun = Instant::now();
     'reads: loop {
         assert!(begun.elapsed() < Duration::from_secs(300), "no job was claimed in five minutes");
-        let mut reading = read(&place);
+        let mut reading = place.read_file();
         while reading.try_wait().expect("a child").is_none() {
-            if claimed(&place) == 0 {
+            if place.claimed() == 0 {
                 std::thread::sleep(Duration::from_millis(2));
                 continue;
             }
             // Stopped first, so that what is claimed then stays in mid-job.
             worker.signal("-STOP");
             std::thread::sleep(Duration::from_millis(200));
-            if claimed(&place) > 0 {
+            if place.claimed() > 0 {
                 worker.signal("-KILL");
-                finish(&place, reading);
+                place.finish(reading);
                 break 'reads;
             }
             worker.signal("-CONT");
         }
-        finish(&place, reading);
+        place.finish(reading);
+        place.double();
     }
     drop(worker);
     assert_eq!(fs::read_dir(place.path("jobs/jobs")).expect("a folder").count(), 0);
@@ -115,14 +142,14 @@ fn a_worker_that_is_killed_in_mid_job_costs_nothing() {
 
 #[test]
 fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
-    let place = shared();
+    let mut place = Shared::new();
     // Whether a job is handed over depends on how busy both processes are, and a job that was
     // claimed may be taken back before it is decoded.
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < Duration::from_secs(300), "no job was decoded in five minutes");
         let worker = Worker::start(&place);
-        finish(&place, read(&place));
+        place.finish(place.read_file());
         let decoding = format!("decoding  here, and by the workers of {}\n", place.path("jobs").display());
         assert!(place.good(&["status"]).text().contains(&decoding));
         let (status, totals) = worker.stop();
@@ -132,6 +159,7 @@ fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
             assert!(totals["sectors"].as_u64() >= totals["jobs"].as_u64(), "{totals}");
             break;
         }
+        place.double();
     }
     let left = || -> usize {
         let entries = |folder| fs::read_dir(place.path("jobs").join(folder)).expect("a folder").count();
@@ -152,7 +180,7 @@ fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
     fs::remove_dir_all(place.path("jobs")).expect("removed");
     let status = place.good(&["status"]);
     assert!(status.text().contains("decoding  here, without workers: the decode folder "), "{status:?}");
-    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, CONTENT_BYTES));
+    assert_eq!(place.good(&["get", "file", "-"]).out, place.content);
 }
 
 #[test]
