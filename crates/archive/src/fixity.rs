@@ -1,5 +1,5 @@
 //! The evidence of an object's copies: where they are, when each was last read in full and found
-//! good, and what was found otherwise. Nothing here reads a platter or a segment.
+//! good, and what was found otherwise. Nothing here reads the content of a platter or a segment.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,6 +7,7 @@ use fulgurite_domain::{Medium, PlatterId, SetId, SetShape};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, Health, PlatterRow, SetRow, SetState, StagedHealth, UNKNOWN_STORE, VersionRow};
+use crate::staging::check_staging;
 use crate::unread::Hindrance;
 
 /// How often a version is looked up again that is archived while its copies are looked up.
@@ -231,8 +232,16 @@ impl Archive {
         let Some(health) = self.reading().staged_health(row.row_id)? else { return Ok(None) };
         let Some((record, data)) = self.reading().staged(row.row_id)? else { return Ok(None) };
         let segments: BTreeSet<u64> = data.iter().map(|data| data.place.segment).chain([record.segment]).collect();
+        let has_all = segments.iter().all(|segment| self.staging().length(*segment).is_ok());
         let state = match health {
             StagedHealth { damaged: Some(_), .. } => CopyState::Damaged,
+            _ if !has_all => match check_staging(self).map_err(|error| error.hindrance()) {
+                Err(Some(Hindrance::Absent)) => CopyState::Absent,
+                Err(Some(Hindrance::Unreadable)) => CopyState::Unreadable,
+                // Segments are released after their versions were archived or removed.
+                _ if self.reading().staged(row.row_id)?.is_none() => return Ok(None),
+                _ => CopyState::Missing,
+            },
             StagedHealth { verified: None, .. } => CopyState::Unverified,
             StagedHealth { verified: Some(_), .. } => CopyState::Good,
         };

@@ -38,6 +38,22 @@ pub fn is_unwritable(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
+/// An error of SQLite that a full disk causes, of which its own text doesn't speak.
+#[derive(Debug, thiserror::Error)]
+#[error("the disk of the database is full ({0})")]
+struct DiskFull(#[source] rusqlite::Error);
+
+/// An error of SQLite, in words that say what to do where its own don't.
+pub(crate) fn explained(error: rusqlite::Error) -> Box<dyn std::error::Error + Send + Sync> {
+    match error {
+        // The index of the log is made with its full size, so that writing to it can't fail.
+        rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
+            Box::new(DiskFull(error))
+        }
+        error => Box::new(error),
+    }
+}
+
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     if std::fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len()) == 0 {
         return connect_immutable(path);

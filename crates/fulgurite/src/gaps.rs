@@ -1,9 +1,10 @@
 //! Gaps of a catalogue, which make answers from it incomplete: places that were not read when it
-//! was rebuilt, and versions that can't be listed, mostly because their keys are missing.
+//! was rebuilt, versions that can't be listed, mostly because their keys are missing, and platters
+//! that an old copy of the catalogue doesn't know.
 
 use anyhow::{Result, anyhow};
 use fulgurite_archive::catalogue::Versions;
-use fulgurite_archive::{Archive, CatalogueGaps};
+use fulgurite_archive::{Archive, ArchiveError, CatalogueGaps};
 use fulgurite_domain::ObjectName;
 
 use crate::Outcome;
@@ -12,10 +13,24 @@ use crate::list::unseen_text;
 use crate::outcome::Incomplete;
 use crate::text::count;
 
+/// What an answer from the catalogue may lack.
+pub(crate) struct Gaps {
+    catalogue: CatalogueGaps,
+    /// Platters of the archive that the catalogue doesn't know though no place remains unseen: it
+    /// is an old copy.
+    unknown_platters: u64,
+}
+
+impl Gaps {
+    fn is_empty(&self) -> bool {
+        self.catalogue.is_empty() && self.unknown_platters == 0
+    }
+}
+
 /// The gaps that may concern versions of `name` and of everything below it; an empty name means
 /// everything. With [`Versions::Newest`], an unlisted version that is older than a listed one isn't
-/// a gap.
-pub(crate) fn find_gaps(archive: &Archive, name: &[u8], versions: Versions) -> Result<CatalogueGaps> {
+/// a gap. Lists all stores.
+pub(crate) fn find_gaps(archive: &Archive, name: &[u8], versions: Versions) -> Result<Gaps> {
     let is_below = |other: &ObjectName| match other.0.strip_prefix(name) {
         Some(rest) => name.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
         None => false,
@@ -25,11 +40,23 @@ pub(crate) fn find_gaps(archive: &Archive, name: &[u8], versions: Versions) -> R
         listed.is_none_or(|listed| listed < number)
     };
     let concerns = |other: &ObjectName, number| is_below(other) && (versions == Versions::All || is_newest(other, number));
-    Ok(CatalogueGaps::find(archive, &concerns)?)
+    let unknown_platters = match archive.check_catalogue_is_current() {
+        Ok(()) => 0,
+        Err(ArchiveError::UnknownPlatters { is_unseen: true, .. }) => 0,
+        Err(ArchiveError::UnknownPlatters { platters, .. }) => platters,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Gaps { catalogue: CatalogueGaps::find(archive, &concerns)?, unknown_platters })
 }
 
-fn text(gaps: &CatalogueGaps) -> String {
+fn text(Gaps { catalogue: gaps, unknown_platters }: &Gaps) -> String {
     let mut parts = Vec::new();
+    if *unknown_platters > 0 {
+        let platters = count(*unknown_platters, "platter");
+        parts.push(format!(
+            "it is an old copy and doesn't know {platters} on the stores; `fulgurite catalogue rebuild` brings it up to date"
+        ));
+    }
     if gaps.unlisted > 0 {
         parts.push(format!("{} can't be listed, and `fulgurite verify` says why", count(gaps.unlisted, "version")));
     }
@@ -39,13 +66,13 @@ fn text(gaps: &CatalogueGaps) -> String {
     parts.join("; ")
 }
 
-fn outcome(gaps: &CatalogueGaps) -> Outcome {
+fn outcome(Gaps { catalogue: gaps, unknown_platters }: &Gaps) -> Outcome {
     let unseen = if gaps.unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
-    Outcome::troubled_if(gaps.unlisted > 0).worst(unseen)
+    Outcome::troubled_if(gaps.unlisted + unknown_platters > 0).worst(unseen)
 }
 
 /// Prints a note if the catalogue has gaps, with their consequence, and returns the outcome.
-pub(crate) fn say_gaps(gaps: &CatalogueGaps, consequence: &str) -> Outcome {
+pub(crate) fn say_gaps(gaps: &Gaps, consequence: &str) -> Outcome {
     if !gaps.is_empty() {
         note(&format!("the catalogue is incomplete, so {consequence}: {}", text(gaps)));
     }
@@ -53,7 +80,7 @@ pub(crate) fn say_gaps(gaps: &CatalogueGaps, consequence: &str) -> Outcome {
 }
 
 /// Fails if the catalogue has gaps, with their consequence.
-pub(crate) fn refuse_gaps(gaps: &CatalogueGaps, consequence: &str) -> Result<()> {
+pub(crate) fn refuse_gaps(gaps: &Gaps, consequence: &str) -> Result<()> {
     match outcome(gaps) {
         Outcome::Good => Ok(()),
         outcome => Err(Incomplete { text: format!("the catalogue is incomplete, so {consequence}: {}", text(gaps)), outcome }.into()),

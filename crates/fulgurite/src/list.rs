@@ -235,6 +235,8 @@ struct StoreStatus<'a> {
     store: &'a dyn PlatterStore,
     /// Why it can't be used.
     trouble: Option<StoreError>,
+    /// Why nothing can be written to it, though it can be read.
+    read_only: Option<StoreError>,
     /// Platters that the catalogue expects on this store.
     platters: u64,
 }
@@ -250,6 +252,7 @@ impl<'a> Status<'a> {
         let is_unsound = |row: &&PlatterRow| !row.health.is_sound() || status.missing_platters.contains(&row.place.platter);
         let store = |(store, checked): (&'a Arc<dyn PlatterStore>, Result<(), StoreError>)| StoreStatus {
             store: &**store,
+            read_only: checked.as_ref().ok().and_then(|()| store.check_writable().err()),
             trouble: checked.err(),
             platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         };
@@ -295,13 +298,14 @@ impl<'a> Status<'a> {
 
     fn to_json(&self) -> Value {
         let Self { totals, status, .. } = self;
-        let store = |StoreStatus { store, trouble, platters }: &StoreStatus<'_>| {
-            let state = trouble.as_ref().map_or_else(|| "present".to_owned(), StoreError::state);
+        let store = |StoreStatus { store, trouble, read_only, platters }: &StoreStatus<'_>| {
+            let shown = trouble.as_ref().or(read_only.as_ref());
+            let state = shown.map_or_else(|| "present".to_owned(), StoreError::state);
             // The free space of an empty mount point says nothing about the store.
             let free_bytes = if trouble.is_none() { store.free_bytes() } else { None };
             json!({
                 "name": store.name(), "place": store.place(), "state": state, "free_bytes": free_bytes,
-                "trouble": trouble.as_ref().map(ToString::to_string), "platters": platters,
+                "trouble": shown.map(ToString::to_string), "platters": platters,
             })
         };
         json!({
@@ -367,9 +371,10 @@ impl<'a> Status<'a> {
         }
         let encryption = if archive.settings().archive.encrypt { "encrypted" } else { "unencrypted" };
         session.say(&format!("new sets  {}, {encryption}", archive.settings().shape()));
-        for StoreStatus { store, trouble, platters } in &self.stores {
+        for StoreStatus { store, trouble, read_only, platters } in &self.stores {
             let held = count(*platters, "platter");
             session.say(&match trouble {
+                None if let Some(why) = read_only => format!("store     {}: READ-ONLY, {held}: {why}", store.name()),
                 None => {
                     let free = store.free_bytes().map_or_else(String::new, |free| format!(", {} free", bytes(free)));
                     format!("store     {}: {}, {held}{free}", store.name(), store.place())

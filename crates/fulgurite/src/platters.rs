@@ -1,12 +1,13 @@
 //! The commands `verify`, `scrub`, `platters`, `recover` and `inspect`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
+use fulgurite_archive::store::check_all;
 use fulgurite_archive::store_snapshot::locate_platters;
 use fulgurite_archive::unread::{Hindrance, NoPlatter, absent_text, store_names};
 use fulgurite_archive::watch::OutOfReach;
@@ -63,7 +64,7 @@ fn outcome(report: &ScrubReport, troubled: bool, hindrance: Option<Hindrance>) -
 
 /// True if a finding is certain: the platter is neither absent nor unreadable.
 fn is_known_bad(finding: &PlatterFinding) -> bool {
-    finding.state().hindrance().is_none()
+    finding.hindrance().is_none()
 }
 
 fn out_of_reach_text(out_of_reach: OutOfReach) -> Option<String> {
@@ -201,6 +202,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         let what = match finding.state() {
             PlatterState::Missing => "missing".to_owned(),
             PlatterState::Absent | PlatterState::Unreadable => format!("{on}unreadable: {}", refused()),
+            PlatterState::Elsewhere if finding.hindrance().is_some() => format!("{on}whole; its own store is absent"),
             PlatterState::Elsewhere | PlatterState::Sound => format!("{on}whole"),
             PlatterState::Damaged if finding.unreadable > 0 => format!("{on}damaged: {}; {}", damage(), refused()),
             PlatterState::Damaged => format!("{on}damaged: {}", damage()),
@@ -273,7 +275,9 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
     let with_state = |state| report.still_unsound().filter(is_left_alone).filter(|finding| finding.state() == state).count() as u64;
     let (absent, unreadable) = (with_state(PlatterState::Absent), with_state(PlatterState::Unreadable));
     let mut parts = Vec::new();
-    if let Some(not_rebuilt @ 1..) = replace.map(|_| left - absent - unreadable) {
+    let displaced = report.still_unsound().filter(is_left_alone);
+    let displaced = displaced.filter(|finding| finding.state() == PlatterState::Elsewhere && finding.hindrance().is_some()).count() as u64;
+    if let Some(not_rebuilt @ 1..) = replace.map(|_| left - absent - unreadable - displaced) {
         parts.push(phrase(not_rebuilt, "platter was not rebuilt, see above", "platters were not rebuilt, see above"));
     }
     if absent > 0 {
@@ -281,6 +285,17 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
             "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` recovers these platters",
             phrase(absent, "platter was", "platters were"),
             absent_text(report.absent_stores()).unwrap_or_default(),
+        ));
+    }
+    if displaced > 0 {
+        parts.push(format!(
+            "{}: mount it. If it is gone for good, `fulgurite scrub --replace-absent` writes {} to a store that has none of the set",
+            phrase(
+                displaced,
+                "platter is on another store because its own is absent",
+                "platters are on other stores because their own are absent"
+            ),
+            if displaced == 1 { "it" } else { "them" },
         ));
     }
     if unreadable > 0 {
@@ -301,6 +316,9 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let rows = archive.catalogue().platters()?;
     let sets = archive.catalogue().sets()?;
     let found = locate_platters(&archive, rows.iter().map(|row| &row.place));
+    let checked = check_all(archive.stores());
+    let hindered: HashSet<&str> =
+        archive.stores().iter().zip(&checked).filter(|(_, checked)| checked.is_err()).map(|(store, _)| store.name()).collect();
     let mut outcome = Outcome::Good;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !session.json && !rows.is_empty() {
@@ -309,7 +327,9 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     for (row, found) in rows.iter().zip(found) {
         let set = sets.iter().find(|set| set.description.id == row.set).map(|set| &set.description);
         let state = state(row, &found);
-        outcome = outcome.worst(match state.hindrance() {
+        // Nothing is wrong with a platter that is elsewhere while its own store is absent.
+        let is_displaced = state == PlatterState::Elsewhere && hindered.contains(row.place.store.as_str());
+        outcome = outcome.worst(match state.hindrance().or(is_displaced.then_some(Hindrance::Absent)) {
             None => Outcome::troubled_if(state != PlatterState::Sound),
             hindrance => Outcome::hindered(hindrance),
         });

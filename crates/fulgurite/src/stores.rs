@@ -12,7 +12,7 @@ use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::PlatterId;
 use serde_json::{Value, json};
 
-use crate::diagnostics::trouble;
+use crate::diagnostics::{note, trouble};
 use crate::text::{bytes, phrase};
 use crate::{Outcome, Session};
 
@@ -20,6 +20,8 @@ struct Row<'a> {
     store: &'a dyn PlatterStore,
     /// Why it can't be used.
     error: Option<StoreError>,
+    /// Why nothing can be written to it, though it can be read.
+    read_only: Option<StoreError>,
     /// Number of platters on its disk, and their bytes; `None` if they can't be listed.
     found: Option<(u64, u64)>,
     /// Platters that the catalogue expects on it.
@@ -54,6 +56,9 @@ pub(crate) fn list(session: &Session) -> Result<Outcome> {
             said.push(text);
         }
     }
+    for why in rows.iter().filter_map(|row| row.read_only.as_ref()) {
+        note(&why.to_string());
+    }
     if storeless > 0 {
         let platters = phrase(
             storeless,
@@ -84,6 +89,7 @@ fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
             |is: &dyn Fn(&PlatterRow, &Result<String, NoPlatter>) -> bool| own.iter().filter(|(row, place)| is(row, place)).count() as u64;
         rows.push(Row {
             store: &**store,
+            read_only: checked.as_ref().ok().and_then(|()| store.check_writable().err()),
             error: checked.err(),
             found,
             expected: own.len() as u64,
@@ -122,7 +128,7 @@ fn found_on(archive: &Archive, checked: &[Result<(), StoreError>], sizes: &HashM
 
 impl Row<'_> {
     fn state(&self) -> String {
-        self.error.as_ref().map_or_else(|| "present".to_owned(), StoreError::state)
+        self.error.as_ref().or(self.read_only.as_ref()).map_or_else(|| "present".to_owned(), StoreError::state)
     }
 
     fn free_bytes(&self) -> Option<u64> {
@@ -146,7 +152,7 @@ impl Row<'_> {
             "store": self.store.name(), "folder": self.store.place(), "state": self.state(),
             "platters": self.found.map(|(platters, _)| platters), "bytes": self.found.map(|(_, bytes)| bytes),
             "free_bytes": self.free_bytes(), "expected": self.expected, "missing": self.missing, "elsewhere": self.elsewhere,
-            "damaged": self.damaged, "trouble": self.troubles(),
+            "damaged": self.damaged, "read_only": self.read_only.as_ref().map(ToString::to_string), "trouble": self.troubles(),
         })
     }
 
@@ -166,6 +172,8 @@ impl Row<'_> {
 
     fn outcome(&self) -> Outcome {
         let hindrance = self.error.as_ref().map(StoreError::hindrance);
-        Outcome::troubled_if(self.missing + self.elsewhere + self.damaged > 0).worst(Outcome::hindered(hindrance))
+        // A platter that is elsewhere while its own store is absent can't be put back.
+        let elsewhere = if self.error.is_none() { self.elsewhere } else { 0 };
+        Outcome::troubled_if(self.missing + elsewhere + self.damaged > 0).worst(Outcome::hindered(hindrance))
     }
 }

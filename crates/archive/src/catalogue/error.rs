@@ -25,7 +25,10 @@ pub enum CatalogueError {
         known: i64,
     },
     /// The catalogue belongs to another archive.
-    #[error("the catalogue belongs to archive {found}, but the settings to archive {expected}")]
+    #[error(
+        "the catalogue belongs to archive {found}, but the settings to archive {expected}. Put the right catalogue.db back; or move \
+         this one away, and `fulgurite catalogue rebuild` makes the archive's from platters and staging"
+    )]
     OtherArchive {
         /// Archive in the catalogue.
         found: ArchiveId,

@@ -122,7 +122,7 @@ pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) ->
     let mut others = Vec::new();
     let mut usable = Vec::new();
     for (store, checked) in stores.iter().zip(check_all(stores)) {
-        match (checked, store.free_bytes()) {
+        match (checked.and_then(|()| store.check_writable()), store.free_bytes()) {
             (Err(error), _) => others.push(error),
             (Ok(()), Some(free)) if free < needed => {
                 others.push(StoreError::Full { store: store.name().to_owned(), place: store.place(), free, needed });

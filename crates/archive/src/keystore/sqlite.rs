@@ -29,6 +29,7 @@ use crate::catalogue::{is_damage, set_cache};
 use crate::database::remove_database;
 use crate::pool::{self, Cache};
 use crate::schema::{FileOwner, Schema, archive_of, begin_writing};
+use crate::unwritable::explained;
 use crate::volume::sync_folder_of;
 
 /// The schema. The application id is "FuKe".
@@ -63,7 +64,7 @@ impl EngineError {
     fn into_key_store_error(self, action: &'static str) -> KeyStoreError {
         match self {
             Self::Sqlite(error) if is_damage(&error) => KeyStoreError::Damaged(error.to_string()),
-            Self::Sqlite(error) => KeyStoreError::Engine { action, source: Box::new(error) },
+            Self::Sqlite(error) => KeyStoreError::Engine { action, source: explained(error) },
             Self::Damaged(found) => KeyStoreError::Damaged(found),
             Self::Refused(error) => error,
         }

@@ -74,6 +74,8 @@ pub(super) struct EarlierSets {
     /// The stores of the platters of these sets, if they are in the settings.
     pub(super) places: HashMap<PlatterId, String>,
     pub(super) writing: HashSet<SetId>,
+    /// Platters whose file tables it lists as unreadable.
+    pub(super) unreadable_tables: HashSet<PlatterId>,
     /// Versions whose tombstones are not in staging, and were not found on platters so far.
     pub(super) unlocated: HashSet<VersionId>,
 }
@@ -141,6 +143,11 @@ impl Rebuild<'_> {
                     known.unlocated.insert(id);
                 }
             }
+        }
+        let mut pages = Pager::default();
+        while let Some(page) = pages.next(|after| earlier.unlisted(after.copied(), BATCH))? {
+            let tables = page.iter().filter(|version| version.why == Unlisted::UnreadableTable);
+            known.unreadable_tables.extend(tables.map(|table| PlatterId(table.id.0)));
         }
         for set in earlier.sets()? {
             let SetDescription { id, platters, .. } = set.description;

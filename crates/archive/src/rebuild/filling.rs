@@ -98,15 +98,24 @@ impl Rebuild<'_> {
 
     /// Records that the file table of a platter can't be read, even if the set looks unfinished,
     /// since it may have lost its platters. While places remain unseen, the table of such a set
-    /// doesn't count as lost.
+    /// doesn't count as lost; nor does it if an earlier catalogue lists all that is on the set.
     fn note_lost_table(&mut self, found: &FoundSet, header: &Header, why: &str) -> Result<(), ArchiveError> {
+        if found.is_doubtful() && found.is_content_known {
+            return Ok(());
+        }
         if found.misses_too_many() && !self.report.unseen.is_empty() {
             let text =
                 format!("the contents of platter {} are unknown: {} platters of its set were not found", header.platter, found.missing);
             self.watcher.trouble(Trouble::Note(&text));
             return Ok(());
         }
-        let text = format!("can't read the file table of platter {}, so its contents are unknown: {why}", header.platter);
+        let mut text = format!("can't read the file table of platter {0}, so its contents are unknown: {why}", header.platter);
+        if found.is_doubtful() {
+            text.push_str(&format!(
+                ". If a flush was cut short while it wrote set {}, nothing is missing, and `fulgurite catalogue forget {}` says so",
+                found.description.id, header.platter,
+            ));
+        }
         self.watcher.trouble(Trouble::Note(&text));
         self.report.lost_tables += 1;
         let table = UnlistedVersion::new(VersionId(header.platter.0), Unlisted::UnreadableTable);
@@ -121,6 +130,7 @@ impl Rebuild<'_> {
                 continue;
             }
             self.report.staged += 1;
+            self.staged.insert(id);
             self.only_in_doubtful.remove(&id);
             self.batch.push(FoundVersion::Staged(version));
             self.adopt_batch_of(BATCH)?;
@@ -208,7 +218,8 @@ impl Rebuild<'_> {
 
     fn adopt_archived(&mut self, version: ArchivedVersion) -> Result<(), ArchiveError> {
         self.only_in_doubtful.remove(&version.id);
-        self.report.archived += 1;
+        // If it is in staging too, that copy counts, and was counted.
+        self.report.archived += u64::from(!self.staged.contains(&version.id));
         self.batch.push(FoundVersion::Archived(version));
         self.adopt_batch_of(BATCH)
     }

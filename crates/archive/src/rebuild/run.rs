@@ -11,7 +11,7 @@ use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_place
 use super::{RebuildReport, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    ArchivedVersion, Change, FoundVersion, NewVersion, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
+    ArchivedVersion, Change, FoundVersion, NewVersion, PlatterPlace, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
 };
 use crate::remove::restage;
 use crate::watch::{Trouble, Watcher};
@@ -24,6 +24,8 @@ pub(super) struct Rebuild<'a> {
     pub(super) segments: Vec<u64>,
     /// Segments with damaged places, and how many of their bytes are damaged.
     pub(super) damaged_segments: BTreeMap<u64, u64>,
+    /// Versions in staging.
+    pub(super) staged: HashSet<VersionId>,
     /// Removed versions, with the segment of their tombstone; 0 if it is in no segment.
     pub(super) tombstones: HashMap<VersionId, u64>,
     /// Versions found only in doubtful sets so far.
@@ -51,6 +53,7 @@ impl<'a> Rebuild<'a> {
             report: RebuildReport { unseen, ..RebuildReport::default() },
             segments: Vec::new(),
             damaged_segments: BTreeMap::new(),
+            staged: HashSet::new(),
             tombstones: HashMap::new(),
             only_in_doubtful: HashSet::new(),
             needed_sets: HashSet::new(),
@@ -127,6 +130,8 @@ impl<'a> Rebuild<'a> {
         for found in &mut sets {
             if found.description.platters.iter().any(|place| is_left_out(place.platter)) {
                 found.was_writing = true;
+                let is_unread = |place: &PlatterPlace| known.unreadable_tables.contains(&place.platter);
+                found.is_content_known |= is_whole && !found.description.platters.iter().any(is_unread);
             }
         }
         for SetlessPlatter { platter, store, why } in setless {

@@ -150,6 +150,16 @@ impl PlatterFinding {
         }
     }
 
+    /// Why the platter, or its own store, can't be reached now although nothing is known to be
+    /// wrong with it: it could not be read completely, or it is elsewhere and its store is absent.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self.state() {
+            PlatterState::Elsewhere if !self.own_store_is_readable => Some(Hindrance::Absent),
+            state => state.hindrance(),
+        }
+    }
+
     /// True if the platter is intact and on its own store.
     #[must_use]
     pub fn is_sound(&self) -> bool {
@@ -277,7 +287,7 @@ impl ScrubReport {
     /// replaced.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
-        let unsound = self.still_unsound().filter_map(|finding| finding.state().hindrance());
+        let unsound = self.still_unsound().filter_map(PlatterFinding::hindrance);
         let unknown = self.unknown.iter().filter(|platter| platter.unreadable > 0 || platter.is_refused).map(|_| Hindrance::Unreadable);
         unsound.chain(unknown).chain(self.out_of_reach.hindrance()).max()
     }

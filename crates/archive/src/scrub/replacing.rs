@@ -34,7 +34,7 @@ impl Archive {
                 if let Some(other) = set.platters.iter().find(|place| place.store == name && place.platter != platter) {
                     return Err(ArchiveError::SharedStore { store: name.to_owned(), other: other.platter });
                 }
-                target.check()?;
+                target.check_writable()?;
                 target.clone()
             }
             None => store_for(self, &set, position)?,
@@ -63,14 +63,15 @@ impl Archive {
     }
 }
 
-/// Chooses the store for a replacement platter: its own, or else the one with the most free
+/// Chooses the store for a replacement platter: its own if that can be written to, or else the one with the most free
 /// space that has no platter of the set.
 pub(super) fn store_for(archive: &Archive, set: &SetDescription, position: u16) -> Result<Arc<dyn PlatterStore>, ArchiveError> {
     let own = &set.platters[usize::from(position)].store;
-    if let Some(store) = archive.store(own).filter(|store| store.check().is_ok()) {
+    if let Some(store) = archive.store(own).filter(|store| store.check_writable().is_ok()) {
         return Ok(store.clone());
     }
-    let free = |store: &&Arc<dyn PlatterStore>| store.check().is_ok() && set.platters.iter().all(|place| place.store != store.name());
+    let free =
+        |store: &&Arc<dyn PlatterStore>| store.check_writable().is_ok() && set.platters.iter().all(|place| place.store != store.name());
     // As in a flush, a store that doesn't report its free space is assumed to have enough.
     let store = archive.stores().iter().filter(free).max_by_key(|store| store.free_bytes().unwrap_or(u64::MAX));
     store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })

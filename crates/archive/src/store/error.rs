@@ -82,6 +82,16 @@ pub enum StoreError {
         /// Bytes of the platter.
         needed: u64,
     },
+    /// Its platters can be read, but none can be written to it.
+    #[error("store {store} ({place}) can't be written to: {source}")]
+    ReadOnly {
+        /// Name in the settings.
+        store: String,
+        /// Location of the store.
+        place: String,
+        /// The system's error.
+        source: io::Error,
+    },
     /// A read or write failed.
     #[error("can't access store {store} ({place}): {source}")]
     Io {
@@ -250,7 +260,7 @@ impl StoreError {
             Self::Unmarked { .. } | Self::BadMark { .. } | Self::Foreign { .. } | Self::Misplaced(_) | Self::Taken { .. } => {
                 Hindrance::Absent
             }
-            Self::Unfit { .. } | Self::Full { .. } | Self::Io { .. } => Hindrance::Unreadable,
+            Self::Unfit { .. } | Self::Full { .. } | Self::ReadOnly { .. } | Self::Io { .. } => Hindrance::Unreadable,
         }
     }
 
@@ -259,6 +269,7 @@ impl StoreError {
     pub fn state(&self) -> String {
         match self {
             Self::Misplaced(_) => "misplaced".to_owned(),
+            Self::ReadOnly { .. } => "read-only".to_owned(),
             error => error.hindrance().to_string(),
         }
     }

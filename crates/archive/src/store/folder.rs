@@ -80,6 +80,16 @@ impl PlatterStore for FolderStore {
         }
     }
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.check()?;
+        let checked = match self.volume.check_writable(PLATTERS) {
+            // `create` makes the folder of platters again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.volume.check_writable(""),
+            checked => checked,
+        };
+        checked.map_err(|source| StoreError::ReadOnly { store: self.name.clone(), place: self.place(), source })
+    }
+
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
         // The folder of platters may have been lost; this platter may replace one that was in it.

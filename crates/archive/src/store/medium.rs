@@ -102,6 +102,10 @@ impl PlatterStore for MediumStore {
         self.files.check()
     }
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.files.check_writable()
+    }
+
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let begin = Begin { files: self.files.clone(), platter, bytes, start: Vec::new() };
         Ok(Box::new(MediumSink { drives: self.drives.clone(), state: State::Begin(begin) }))

@@ -73,6 +73,14 @@ pub trait PlatterStore: Send + Sync {
     /// # Errors
     /// [`StoreError`] if it doesn't.
     fn check(&self) -> Result<(), StoreError>;
+    /// Checks that the store is present and not read-only. Writes nothing, so other errors may
+    /// follow.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it is absent, or [`StoreError::ReadOnly`].
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.check()
+    }
     /// Starts writing a platter of `bytes`.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+
 pub(crate) use appending::Appending;
 use direct::{DirectFile, open_with_flag};
 pub(crate) use direct::{PIECE_BYTES, new_piece};
@@ -64,6 +66,11 @@ pub trait Volume: Send + Sync {
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
     /// Creates a directory and its parents.
     fn create_directory(&self, directory: &str) -> io::Result<()>;
+    /// Fails if files can't be made in a directory, as on a disk that has become read-only. Writes
+    /// nothing, so other errors may follow.
+    fn check_writable(&self, _directory: &str) -> io::Result<()> {
+        Ok(())
+    }
     /// Bytes that can still be written, if known.
     fn free_bytes(&self) -> Option<u64>;
     /// Description of the volume for messages.
@@ -172,6 +179,10 @@ impl Volume for FolderVolume {
 
     fn create_directory(&self, directory: &str) -> io::Result<()> {
         std::fs::create_dir_all(self.path(directory))
+    }
+
+    fn check_writable(&self, directory: &str) -> io::Result<()> {
+        Ok(rustix::fs::access(self.path(directory), Access::WRITE_OK | Access::EXEC_OK)?)
     }
 
     fn free_bytes(&self) -> Option<u64> {

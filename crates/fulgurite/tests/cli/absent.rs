@@ -211,6 +211,31 @@ fn a_scrub_that_replaces_some_platters_speaks_only_of_the_others() {
 }
 
 #[test]
+fn a_platter_that_is_elsewhere_while_its_own_store_is_absent_is_no_damage() {
+    let place = Sandbox::new(4, &["--set", "2+1"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let platter = place.platters().remove(0);
+    let free =
+        DISKS.iter().find(|disk| place.platters().iter().all(|platter| platter.store != **disk)).expect("four stores, three platters");
+    let name = platter.file.file_name().expect("a name").to_owned();
+    fs::copy(&platter.file, place.path(free).join("platters").join(name)).expect("copied");
+    unmount(&place, &[&platter.store]);
+    for command in [&["verify"][..], &["verify", "--objects"], &["scrub"], &["platters"], &["store", "list"], &["status"]] {
+        let ran = place.run(command);
+        assert_eq!(ran.status, 3, "{command:?}: {ran:?}");
+    }
+    let text = place.run(&["verify"]).text();
+    assert!(text.contains(&format!("it is on store {free}, and whole; its own store is absent")), "{text}");
+    assert!(text.contains("1 platter is on another store because its own is absent: mount it"), "{text}");
+    // Moved for good, it is where the catalogue says, and all commands but `status` are content.
+    assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Recovered 1 platter"));
+    place.good(&["verify", "--objects"]);
+    place.good(&["platters"]);
+    assert_eq!(place.run(&["status"]).status, 3);
+}
+
+#[test]
 fn replace_absent_recovers_platters_and_the_old_disk_does_no_harm() {
     let place = Sandbox::new(4, &["--set", "2+1"]);
     place.write("file", noise(1, 300_000));

@@ -72,6 +72,26 @@ fn an_old_copy_of_the_catalogue_is_noticed() {
     place.write("a/catalogue.db", old);
     place.run(&["put", "file"]).fails_with(1, "the catalogue is an old copy");
     place.run(&["flush"]).fails_with(1, "fulgurite catalogue rebuild");
+    for command in [&["ls"][..], &["fixity", "file"], &["get", "nothing"], &["get", "--all", "out"]] {
+        place.run(command).fails_with(1, "it is an old copy and doesn't know 1 platter on the stores");
+    }
     place.good(&["catalogue", "rebuild"]);
     assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
+}
+
+#[test]
+fn a_newer_version_that_an_old_copy_of_the_catalogue_lacks_is_noted() {
+    let place = Sandbox::new(1, &[]);
+    place.write("file", b"first");
+    place.good(&["put", "file", "--flush"]);
+    let old = place.read("a/catalogue.db");
+    place.write("file", b"second");
+    place.good(&["put", "file", "--flush"]);
+    place.write("a/catalogue.db", old);
+    let got = place.good(&["get", "file", "-"]);
+    assert_eq!(got.out, b"first");
+    assert!(got.err.contains("a newer version of file may exist: it is an old copy and doesn't know 1 platter"), "{got:?}");
+    place.good(&["catalogue", "rebuild"]);
+    let got = place.good(&["get", "file", "-"]);
+    assert!(got.out == b"second" && got.err.is_empty(), "{got:?}");
 }

@@ -760,3 +760,51 @@ fn a_platter_that_cannot_be_read_keeps_all_from_being_called_well() {
     place.good(&["catalogue", "forget", "--unseen"]);
     assert_eq!(place.run(&["verify"]).status, 4);
 }
+
+/// Leaves what a flush leaves that was killed when it had written the platters at `positions`, and
+/// whose catalogue is lost: they are on their stores, and their content is still staged.
+fn after_a_killed_flush(place: &Sandbox, positions: &[u64]) {
+    let staged: Vec<_> = place.segments().into_iter().map(|path| (fs::read(&path).expect("a segment"), path)).collect();
+    place.good(&["flush"]);
+    for platter in place.platters().iter().filter(|platter| !positions.contains(&platter.position)) {
+        fs::remove_file(&platter.file).expect("removed");
+    }
+    staged.into_iter().for_each(|(bytes, path)| fs::write(path, bytes).expect("written"));
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+}
+
+#[test]
+fn what_a_killed_flush_left_can_be_told_to_be_no_loss() {
+    let place = Sandbox::new(4, &["--set", "3+1"]);
+    place.write("file", noise(1, 5_000_000));
+    place.good(&["put", "file"]);
+    after_a_killed_flush(&place, &[0]);
+    // Without a catalogue, nothing tells this from a set that has lost three platters.
+    let rebuilt = place.run(&["catalogue", "rebuild"]);
+    rebuilt.fails_with(1, "If a flush was cut short while it wrote set ");
+    assert!(rebuilt.text().contains("Found 0 versions on platters and 1 in staging."), "{rebuilt:?}");
+    assert_eq!(place.run(&["verify"]).status, 1);
+    assert_eq!(place.run(&["catalogue", "rebuild"]).status, 1, "the user has not said anything yet");
+    let tables = rebuilt.err.lines().filter_map(|line| line.split("`fulgurite catalogue forget ").nth(1)?.split('`').next());
+    let tables: Vec<String> = tables.map(str::to_owned).collect();
+    assert_eq!(tables.len(), 2, "{rebuilt:?}");
+    let arguments: Vec<&str> = ["catalogue", "forget"].into_iter().chain(tables.iter().map(String::as_str)).collect();
+    place.good(&arguments);
+    place.good(&["verify", "--objects"]);
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["verify", "--objects"]);
+    place.good(&["flush"]);
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 5_000_000));
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn what_is_staged_and_on_platters_is_counted_once() {
+    let place = Sandbox::new(4, &["--set", "3+1"]);
+    place.write("file", noise(1, 5_000_000));
+    place.good(&["put", "file"]);
+    after_a_killed_flush(&place, &[0, 1, 2]);
+    let rebuilt = place.run(&["catalogue", "rebuild"]);
+    assert!(rebuilt.text().contains("Found 0 versions on platters and 1 in staging."), "{rebuilt:?}");
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 5_000_000));
+}

@@ -129,6 +129,9 @@ fn staging_that_is_not_mounted_is_absent_and_nothing_is_called_lost() {
         let status = place.run(&["status"]);
         assert!(status.status == 3 && status.text().contains("is absent: no mark"), "{status:?}");
         assert_eq!(place.good(&["get", "archived", "-"]).out, b"on platters");
+        place.good(&["fixity", "archived"]);
+        let fixity = place.run(&["fixity", "staged"]);
+        assert!(fixity.status == 3 && fixity.text().contains("staged: ABSENT"), "{fixity:?}");
         assert_eq!(place.fingerprint(&["unmounted"]), before);
         let _ = std::fs::remove_dir(place.path("a/staging"));
         std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");
@@ -169,6 +172,8 @@ fn a_missing_staging_segment_is_lost_and_not_absent() {
     let status = place.run(&["status"]);
     assert!(status.status == 1 && status.text().contains("1 segment is missing"), "{status:?}");
     place.run(&["verify"]).fails_with(1, "needs staging segment");
+    let fixity = place.run(&["fixity", "staged"]);
+    assert!(fixity.status == 1 && fixity.text().contains("staged: MISSING"), "{fixity:?}");
     place.run(&["get", "staged", "-"]).fails_with(1, "staged");
 }
 

@@ -43,11 +43,33 @@ fn an_archive_on_a_read_only_file_system_can_be_read() {
 }
 
 #[test]
+fn a_read_only_store_keeps_nothing_from_being_stored_removed_and_written_to_the_others() {
+    let place = Sandbox::new(4, &["--set", "2+1"]);
+    place.write("file", noise(1, 300_000));
+    place.write("other", noise(2, 300_000));
+    // The set needs three stores. A flush that was cut short has left a part on the read-only one.
+    let script = "touch d1/platters/0123456789abcdef0123456789abcdef.part; mount --bind d1 d1; mount -o remount,bind,ro d1; ! touch d1/x; \
+                  f put file other; f flush; f status; f store list; f --json store list; f get file out; cmp file out; f rm other; \
+                  f flush; f verify --objects";
+    let Some(said) = with_mounts(&place, script) else { return };
+    assert!(said.contains("store     d1: READ-ONLY, 0 platters: store d1 ("), "{said}");
+    assert!(said.contains("d1         read-only") && said.contains("can't be written to: Read-only file system"), "{said}");
+    assert!(place.platters().iter().all(|platter| platter.store != "d1"));
+    // With too few others, a set can't be written, and the message names the store.
+    place.write("third", noise(3, 1_000));
+    let script = "mount --bind d1 d1; mount -o remount,bind,ro d1; mv d2 away; mv d3 gone; f put third; ! f flush";
+    let said = with_mounts(&place, script).expect("mounting was possible above");
+    assert!(said.contains("a set of 1+1 platters needs 2 stores, only 1 is available"), "{said}");
+    assert!(said.contains("store d1 (") && said.contains("can't be written to"), "{said}");
+}
+
+#[test]
 fn an_archive_on_a_full_file_system_can_be_read() {
     let place = archive();
     let fill = "cat /dev/zero > m/fill || true; test $(df --output=avail m | tail -1) = 0";
-    let script = format!("mkdir m; mount -t tmpfs -o size=8m none m; cp -a a/. m; {fill}; mount --bind m a; {READ}");
+    let script = format!("mkdir m; mount -t tmpfs -o size=8m none m; cp -a a/. m; {fill}; mount --bind m a; {READ}; ! f put file");
     let Some(said) = with_mounts(&place, &script) else { return };
+    assert!(said.lines().last().is_some_and(|line| line.contains("is full")), "{said}");
     assert!(said.contains("the health of platters is not recorded") && said.contains("Nothing is lost."), "{said}");
 }
 

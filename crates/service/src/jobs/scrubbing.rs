@@ -481,7 +481,7 @@ impl Scrubber {
             return Ok(true);
         }
         // An absent or unreadable platter may come back intact. It is checked again tomorrow.
-        if let Some(hindrance) = finding.state().hindrance() {
+        if let Some(hindrance) = finding.hindrance() {
             tracing::warn!(%platter, store = finding.store, %hindrance, "can't verify a platter now");
             return Ok(false);
         }

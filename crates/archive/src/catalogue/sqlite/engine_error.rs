@@ -3,6 +3,7 @@
 use rusqlite::ErrorCode;
 
 use crate::catalogue::CatalogueError;
+use crate::unwritable::explained;
 
 /// A failure, to which [`EngineError::into_catalogue_error`] adds what was being done.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl EngineError {
     pub(super) fn into_catalogue_error(self, action: &'static str) -> CatalogueError {
         match self {
             Self::Sqlite(error) if is_damage(&error) => CatalogueError::Damaged(error.to_string()),
-            Self::Sqlite(error) => CatalogueError::Engine { action, source: Box::new(error) },
+            Self::Sqlite(error) => CatalogueError::Engine { action, source: explained(error) },
             Self::Damaged(found) => CatalogueError::Damaged(found),
             Self::Refused(error) => error,
             Self::TooLarge(number) => CatalogueError::Engine { action, source: Box::new(NumberTooLarge(number)) },
