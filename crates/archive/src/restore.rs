@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -18,11 +19,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest;
 use fulgurite_domain::{Kind, ObjectName};
+use fulgurite_new_file::{NewFile, part_name};
+use rustix::io::Errno;
 
 use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{VersionRow, Versions};
-use crate::entropy::random;
 use crate::ingest::digest_of;
 use crate::object::{ObjectReader, ReadError};
 use crate::paging::Pager;
@@ -295,26 +297,19 @@ fn restore(
         }
         _ => {}
     }
-    let suffix: String = random::<6>().iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = parent.join(format!(".fulgurite-{suffix}.part"));
-    let made = match version.record.kind {
-        Kind::SymbolicLink => restore_link(reader, version, &part),
-        _ => restore_file(reader, version, &part, progress),
-    };
-    let made = made.and_then(|()| match existing {
-        Existing::Replace => Ok(fs::rename(&part, &path)?),
-        // Unlike a rename, a hard link doesn't replace a file created in the meantime. On file
-        // systems without hard links, only the check above protects it.
-        Existing::Keep => match fs::hard_link(&part, &path) {
-            Ok(()) => Ok(fs::remove_file(&part)?),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(RestoreError::Exists(path.clone())),
-            Err(_) => Ok(fs::rename(&part, &path)?),
-        },
-    });
-    if made.is_err() {
-        let _ = fs::remove_file(&part);
+    let name = target.components.last().expect("a file has a name");
+    match version.record.kind {
+        Kind::SymbolicLink => restore_link(reader, version, &parent, &path, existing)?,
+        _ => {
+            let folder = File::open(&parent)?;
+            let replaces = existing == Existing::Replace;
+            restore_file(reader, version, folder.as_fd(), progress)?.publish(name, replaces).map_err(|errno| match errno {
+                Errno::EXIST => RestoreError::Exists(path.clone()),
+                errno => io::Error::from(errno).into(),
+            })?;
+        }
     }
-    made.map(|()| Restored { path, is_new: true })
+    Ok(Restored { path, is_new: true })
 }
 
 /// True if a file or symbolic link has the content of a version.
@@ -379,33 +374,51 @@ fn make_directory(path: &Path) -> Result<(), RestoreError> {
     }
 }
 
-fn restore_link(reader: &mut ObjectReader<'_>, version: &VersionRow, part: &Path) -> Result<(), RestoreError> {
+fn restore_link(
+    reader: &mut ObjectReader<'_>,
+    version: &VersionRow,
+    parent: &Path,
+    path: &Path,
+    existing: Existing,
+) -> Result<(), RestoreError> {
     let mut target = Vec::new();
     reader.read(version, &mut |bytes| {
         target.extend_from_slice(bytes);
         Ok(())
     })?;
-    Ok(std::os::unix::fs::symlink(OsStr::from_bytes(&target), part)?)
+    let link = |at: &Path| std::os::unix::fs::symlink(OsStr::from_bytes(&target), at);
+    match link(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && existing == Existing::Keep => {
+            Err(RestoreError::Exists(path.to_owned()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let part = parent.join(part_name());
+            link(&part)?;
+            Ok(fs::rename(&part, path).inspect_err(|_| drop(fs::remove_file(&part)))?)
+        }
+        linked => Ok(linked?),
+    }
 }
 
-fn restore_file(
+/// Writes the content of a version to a new file without a name.
+fn restore_file<'f>(
     reader: &mut ObjectReader<'_>,
     version: &VersionRow,
-    part: &Path,
+    folder: BorrowedFd<'f>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), RestoreError> {
+) -> Result<NewFile<'f>, RestoreError> {
     // Until the file is verified and has its final permissions, only its owner can read it.
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
+    let new = NewFile::create(folder, 0o600).map_err(io::Error::from)?;
     let mut at = 0;
     reader.read(version, &mut |bytes| {
-        write_around_holes(&file, at, bytes)?;
+        write_around_holes(new.file(), at, bytes)?;
         at += bytes.len() as u64;
         progress(bytes.len() as u64);
         Ok(())
     })?;
-    file.set_len(version.record.size)?;
-    set_attributes(&file, version)?;
-    Ok(())
+    new.file().set_len(version.record.size)?;
+    set_attributes(new.file(), version)?;
+    Ok(new)
 }
 
 /// Writes `bytes` at `at`, but skips blocks of zeros, which become holes: the original file may

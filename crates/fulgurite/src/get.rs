@@ -1,18 +1,21 @@
 //! The command `get`: restores files and folders.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::watch::Watcher;
 use fulgurite_archive::{Access, Archive, Existing, GetReport, file_name};
 use fulgurite_domain::{Kind, ObjectName};
+use fulgurite_new_file::NewFile;
+use rustix::io::Errno;
 use serde_json::json;
 
 use crate::args::Get;
@@ -222,24 +225,20 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
     };
     match get.destination.as_deref() {
         Some(path) if path != Path::new("-") => {
-            // Write to a temporary file first, so that the destination never contains only a part.
-            let mut part = path.as_os_str().to_owned();
-            part.push(".fulgurite-part");
-            let part = PathBuf::from(part);
+            let exists = || format!("{} is there already (--force replaces it)", path.display());
             if existing == Existing::Keep && path.symlink_metadata().is_ok() {
-                bail!("{} is there already (--force replaces it)", path.display());
+                bail!(exists());
             }
-            // If the file exists, it is that of another command, or the user's.
-            let created = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&part);
-            let mut file = created.with_context(|| match part.symlink_metadata() {
-                Ok(_) => format!("another command writes {}, or one was interrupted: remove it then", part.display()),
-                Err(_) => part.display().to_string(),
+            let name = path.file_name().with_context(|| format!("{} is not the name of a file", path.display()))?;
+            let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = File::open(folder).with_context(|| text::path(folder))?;
+            // Without a name until it is complete.
+            let new = NewFile::create(folder.as_fd(), 0o600).with_context(|| text::path(path))?;
+            read(&mut new.file())?;
+            new.publish(name.as_bytes(), existing == Existing::Replace).map_err(|errno| match errno {
+                Errno::EXIST => anyhow!(exists()),
+                errno => anyhow!(errno).context(text::path(path)),
             })?;
-            let written = read(&mut file).and_then(|()| Ok(std::fs::rename(&part, path)?));
-            if written.is_err() {
-                let _ = std::fs::remove_file(&part);
-            }
-            written?;
         }
         _ => read(&mut std::io::stdout().lock())?,
     }

@@ -17,7 +17,6 @@
 //! decides how long a disk or a network mount may take.
 
 mod listing;
-mod new_file;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +27,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fulgurite_domain::Modified;
-use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags};
+use fulgurite_new_file::NewFile;
+use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use self::listing::Listing;
-use self::new_file::NewFile;
 use super::location;
 use super::{Cause, Connection, LeftOut, Listed, Place, Refusal, Unchanged, changed, fill, name_at, pass, wrong_length};
 
@@ -233,13 +232,13 @@ impl Connection for FolderConnection {
         replaces: bool,
     ) -> Result<(), Refusal> {
         let (folder, name) = self.parent(location, true)?;
-        let mut new = NewFile::create(folder.as_fd()).map_err(|errno| refusal(errno, location))?;
+        let new = NewFile::create(folder.as_fd(), 0o666).map_err(|errno| refusal(errno, location))?;
         self.buffer.resize(BUFFER_BYTES, 0);
-        copy(&mut new.file, location, bytes, content, &mut self.buffer)?;
+        copy(new.file(), location, bytes, content, &mut self.buffer)?;
         if let Some(modified) = modified {
-            new.set_modified(modified);
+            set_modified(new.file(), modified);
         }
-        new.publish(&name, replaces).map_err(|errno| match errno {
+        new.publish_durably(&name, replaces).map_err(|errno| match errno {
             Errno::EXIST => Refusal::new(Cause::Exists, location),
             errno => refusal(errno, location),
         })
@@ -309,8 +308,16 @@ impl State {
     }
 }
 
+/// Sets when a file was last modified. Not all file systems keep each time exactly, and some refuse
+/// it: the content matters more.
+fn set_modified(file: &File, modified: Modified) {
+    let last_modification = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() };
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let _ = rustix::fs::futimens(file, &Timestamps { last_access, last_modification });
+}
+
 /// Copies exactly `bytes` bytes.
-fn copy(file: &mut File, location: &str, bytes: u64, content: &mut dyn Read, buffer: &mut [u8]) -> Result<(), Refusal> {
+fn copy(mut file: &File, location: &str, bytes: u64, content: &mut dyn Read, buffer: &mut [u8]) -> Result<(), Refusal> {
     let mut received = 0;
     loop {
         let piece = fill(content, buffer)?;

@@ -1,10 +1,8 @@
 //! Which locations are accepted: the same rules for every kind of place.
 
-use super::{Cause, Refusal};
+use fulgurite_new_file::part_name;
 
-/// Parts of file names of writes under way. Listings leave them out, because such a file isn't
-/// complete; a crash may leave some.
-pub(super) const PART_PREFIX: &str = ".fulgurite-part-";
+use super::{Cause, Refusal};
 
 /// Accepts relative locations of named components. Whatever else a location contains is passed on
 /// as it is: nothing is trimmed, folded or decoded.
@@ -33,17 +31,14 @@ pub(super) fn check(location: &str) -> Result<(), Refusal> {
 
 /// A new temporary name beside `location`, different from all others of this process.
 pub(super) fn part_beside(location: &str) -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = location.rfind('/').map_or("", |end| &location[..=end]);
-    // Two processes, perhaps on two machines, may write to one place.
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    format!("{folder}{PART_PREFIX}{nanos:x}-{process:x}-{number:x}")
+    format!("{folder}{}", part_name())
 }
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_new_file::PART_PREFIX;
+
     use super::*;
 
     #[test]

@@ -21,10 +21,12 @@ use std::io::Read;
 use std::process::Command;
 use std::time::Duration;
 
+use fulgurite_new_file::PART_PREFIX;
+
 use self::packet::{Answer, Attributes};
 use self::session::{Failure, Session, status};
 use super::address::Address;
-use super::location::{self, PART_PREFIX};
+use super::location;
 use super::{Cause, Connection, Deadlines, Listed, Place, Refusal, pass};
 
 /// Bytes per request. All servers support that many.

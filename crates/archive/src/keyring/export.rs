@@ -1,17 +1,19 @@
 //! Exporting: writes a copy of all keys.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{BufWriter, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use fulgurite_format::{KeyExportWriter, ScryptCost, SealedExportWriter};
+use fulgurite_new_file::NewFile;
+use rustix::io::Errno;
 
 use super::{KeyringError, PAGE};
 use crate::archive::{Archive, ArchiveError};
 use crate::entropy::random;
 use crate::paging::Pager;
-use crate::volume::sync_folder_of;
 
 /// Writes the master key and all object keys of an archive to a new file that only its owner can
 /// read, sealed if a passphrase is given. Returns the number of object keys.
@@ -19,19 +21,20 @@ use crate::volume::sync_folder_of;
 /// # Errors
 /// [`KeyringError`]; then no new file is left.
 pub fn export_keys(archive: &Archive, path: &Path, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
-    let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => KeyringError::Exists(path.to_owned()),
-        _ => ArchiveError::io(path)(error).into(),
-    })?;
-    let written = write_keys(archive, path, &file, passphrase).and_then(|keys| {
-        // Its name must survive a crash too: the key store may be lost later.
-        file.sync_all().and_then(|()| sync_folder_of(path)).map_err(ArchiveError::io(path))?;
-        Ok(keys)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(path);
+    let exists = || KeyringError::Exists(path.to_owned());
+    let failed = |errno: Errno| ArchiveError::io(path)(errno.into());
+    // Checked now, so that no keys are written in vain, and again when the file gets its name.
+    if path.symlink_metadata().is_ok() {
+        return Err(exists());
     }
-    written
+    let name = path.file_name().ok_or_else(|| failed(Errno::ISDIR))?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = File::open(folder).map_err(ArchiveError::io(path))?;
+    let new = NewFile::create(folder.as_fd(), 0o600).map_err(failed)?;
+    let keys = write_keys(archive, path, new.file(), passphrase)?;
+    // Its name must survive a crash too: the key store may be lost later.
+    new.publish_durably(name.as_bytes(), false).map_err(|errno| if errno == Errno::EXIST { exists() } else { failed(errno).into() })?;
+    Ok(keys)
 }
 
 fn write_keys(archive: &Archive, path: &Path, file: &File, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {

@@ -8,10 +8,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use fulgurite_new_file::PART_PREFIX;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::super::location::PART_PREFIX;
 use super::super::{Cause, LeftOut, Listed, Refusal, VolumePosition, location_of};
 use super::{FOLDER, refusal};
 

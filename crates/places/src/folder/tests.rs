@@ -2,8 +2,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use super::location::PART_PREFIX;
 use super::*;
+use fulgurite_new_file::PART_PREFIX;
 
 fn folder() -> (tempfile::TempDir, Box<dyn Connection>) {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -4,12 +4,13 @@ use std::io::Read;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use fulgurite_new_file::PART_PREFIX;
 use futures_util::TryStreamExt;
 use opendal::services::{AzblobConfig, B2Config, GcsConfig, S3Config, SwiftConfig};
 use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operator};
 
 use super::super::address::{Address, Kind};
-use super::super::location::{self, PART_PREFIX};
+use super::super::location;
 use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, wrong_length};
 use super::answer::Answer;
 use super::azure_url;

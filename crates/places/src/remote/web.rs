@@ -12,6 +12,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fulgurite_new_file::PART_PREFIX;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Method, Request, StatusCode, request};
 use opendal::Buffer;
@@ -19,7 +20,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::mpsc;
 
 use super::super::address::{Address, Kind};
-use super::super::location::{self, PART_PREFIX};
+use super::super::location;
 use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, wrong_length};
 use super::propfind::{self, Member};
 use super::statement;

@@ -1,62 +1,80 @@
-//! New files: they are complete before they have their name.
+//! Files that are complete before they have their name.
 //!
 //! On ext4, XFS and tmpfs, a new file begins as an unnamed file (`O_TMPFILE`), so a kill leaves
-//! nothing. On other file systems, and while a file is replaced, it has the name of a part, which
-//! listings leave out. Naming an unnamed file syncs the whole pool on ZFS, and on Btrfs its content
-//! may be lost in a power failure.
+//! nothing. On other file systems, and while a file is replaced, it has the name of a part. Naming
+//! an unnamed file syncs the whole pool on ZFS, and on Btrfs its content may be lost in a power
+//! failure.
+
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use fulgurite_domain::Modified;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::super::location;
+/// What the names of parts begin with. Listings should leave them out: such a file isn't complete,
+/// and a kill may leave some.
+pub const PART_PREFIX: &str = ".fulgurite-part-";
 
-/// A file that is being written.
-pub(super) struct NewFile<'a> {
+/// A name for a part, different from all others of this process.
+#[must_use]
+pub fn part_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Two processes, perhaps on two machines, may write to one folder.
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("{PART_PREFIX}{nanos:x}-{process:x}-{number:x}")
+}
+
+/// A file that is being written. Without [`publish`](Self::publish), nothing is left of it.
+#[derive(Debug)]
+pub struct NewFile<'a> {
     folder: BorrowedFd<'a>,
-    pub(super) file: File,
+    file: File,
     /// Its name until it is published; it is removed when this is dropped.
     part: Option<String>,
 }
 
 impl<'a> NewFile<'a> {
-    pub(super) fn create(folder: BorrowedFd<'a>) -> Result<Self, Errno> {
-        unnamed(folder).map_or_else(|| Self::named(folder), |file| Ok(Self { folder, file, part: None }))
+    /// Begins a file in a folder, with these permissions less those that the process masks.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn create(folder: BorrowedFd<'a>, mode: u32) -> Result<Self, Errno> {
+        let mode = Mode::from_raw_mode(mode);
+        unnamed(folder, mode).map_or_else(|| Self::named(folder, mode), |file| Ok(Self { folder, file, part: None }))
     }
 
-    fn named(folder: BorrowedFd<'a>) -> Result<Self, Errno> {
-        let part = location::part_beside("");
+    fn named(folder: BorrowedFd<'a>, mode: Mode) -> Result<Self, Errno> {
+        let part = part_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(folder, &part, flags, Mode::from_raw_mode(0o666))?);
+        let file = File::from(rustix::fs::openat(folder, &part, flags, mode)?);
         Ok(Self { folder, file, part: Some(part) })
     }
 
-    /// Sets when it was last modified. Not all file systems keep each time exactly, and some refuse
-    /// it: the content matters more.
-    pub(super) fn set_modified(&self, modified: Modified) {
-        let last_modification = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() };
-        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-        let _ = rustix::fs::futimens(&self.file, &Timestamps { last_access, last_modification });
+    /// The file, to be written.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
-    /// Syncs the content, then gives the file its name. If something has that name, it is replaced
-    /// if `replaces`; else this fails with `EXIST`.
-    pub(super) fn publish(mut self, name: &[u8], replaces: bool) -> Result<(), Errno> {
-        rustix::fs::fsync(&self.file)?;
+    /// Gives the file its name. If something has that name, it is replaced if `replaces`; else this
+    /// fails with `EXIST`. Syncs nothing.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn publish(mut self, name: &[u8], replaces: bool) -> Result<(), Errno> {
         if self.part.is_none() {
             match link(&self.file, self.folder, name) {
                 Err(Errno::EXIST) if replaces => {
-                    let part = location::part_beside("");
+                    let part = part_name();
                     link(&self.file, self.folder, part.as_bytes())?;
                     self.part = Some(part);
                 }
-                linked => {
-                    linked?;
-                    return rustix::fs::fsync(self.folder);
-                }
+                linked => return linked,
             }
         }
         if let Some(part) = &self.part {
@@ -67,7 +85,18 @@ impl<'a> NewFile<'a> {
             }
             self.part = None;
         }
-        rustix::fs::fsync(self.folder)
+        Ok(())
+    }
+
+    /// Syncs the content, [publishes](Self::publish) the file, and syncs its name.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn publish_durably(self, name: &[u8], replaces: bool) -> Result<(), Errno> {
+        let folder = self.folder;
+        rustix::fs::fsync(&self.file)?;
+        self.publish(name, replaces)?;
+        rustix::fs::fsync(folder)
     }
 }
 
@@ -82,7 +111,7 @@ impl Drop for NewFile<'_> {
 /// An unnamed file that can be named later; `None` where that isn't supported, or isn't known to be
 /// safe and fast.
 #[cfg(target_os = "linux")]
-fn unnamed(folder: BorrowedFd<'_>) -> Option<File> {
+fn unnamed(folder: BorrowedFd<'_>, mode: Mode) -> Option<File> {
     /// From linux/magic.h.
     const SUITABLE: [u64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
     #[allow(clippy::unnecessary_cast, reason = "the type differs from one system to another")]
@@ -91,7 +120,7 @@ fn unnamed(folder: BorrowedFd<'_>) -> Option<File> {
         return None;
     }
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)).ok()?);
+    let file = File::from(rustix::fs::openat(folder, ".", flags, mode).ok()?);
     // Without /proc it couldn't get a name.
     let seen = rustix::fs::statat(CWD, path_of(&file), AtFlags::empty()).ok()?;
     let status = rustix::fs::fstat(&file).ok()?;
@@ -99,7 +128,7 @@ fn unnamed(folder: BorrowedFd<'_>) -> Option<File> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn unnamed(_: BorrowedFd<'_>) -> Option<File> {
+fn unnamed(_: BorrowedFd<'_>, _: Mode) -> Option<File> {
     None
 }
 
@@ -157,10 +186,10 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let folder = File::open(root.path()).expect("a folder");
         // On systems without unnamed files both are the same.
-        for create in [NewFile::create, NewFile::named] {
+        for create in [|folder| NewFile::create(folder, 0o600), |folder| NewFile::named(folder, Mode::from_raw_mode(0o600))] {
             let publish = |content: &[u8], replaces| {
-                let mut new = create(folder.as_fd()).expect("created");
-                new.file.write_all(content).expect("written");
+                let new = create(folder.as_fd()).expect("created");
+                new.file().write_all(content).expect("written");
                 new.publish(b"a", replaces)
             };
             assert_eq!(publish(b"first", false), Ok(()));
@@ -176,14 +205,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn names_of_parts_never_repeat() {
+        assert!(part_name() != part_name() && part_name().starts_with(PART_PREFIX));
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_kill_leaves_nothing_where_files_can_be_without_a_name() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = File::open(root.path()).expect("a folder");
-        let Some(file) = unnamed(folder.as_fd()) else { return };
-        let mut new = NewFile { folder: folder.as_fd(), file, part: None };
-        new.file.write_all(b"half").expect("written");
+        let Some(file) = unnamed(folder.as_fd(), Mode::from_raw_mode(0o600)) else { return };
+        let new = NewFile { folder: folder.as_fd(), file, part: None };
+        new.file().write_all(b"half").expect("written");
         std::mem::forget(new);
         assert!(entries(root.path()).is_empty());
     }
