@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use fulgurite_archive::catalogue::VersionRow;
-use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::object::{ObjectReader, ReadError};
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Archive, Intake, IntakeError, NewObject, Upload};
 use fulgurite_domain::{Attributes, Kind, ObjectName};
@@ -141,6 +141,34 @@ fn concurrent_clients_get_their_own_objects() {
             let row = newest(&archive, &format!("{client}/{round}")).expect("what was acknowledged is there");
             assert!(content(&archive, &row) == bytes(client + round, size), "{client}/{round}");
         }
+    }
+}
+
+#[test]
+fn content_of_another_digest_than_was_stated_is_never_returned() {
+    let home = Home::new(1, 0);
+    let archive = Arc::new(home.open());
+    let intake = Intake::open(archive.clone()).expect("an intake");
+    let (right, wrong) = (bytes(1, 100_000), bytes(2, 100_000));
+    put(&intake, "computed", &right).expect("put");
+    let sha256 = newest(&archive, "computed").expect("it is there").record.sha256;
+    for (name, content) in [("right", &right), ("wrong", &wrong)] {
+        let mut upload = intake.upload_stated(sha256);
+        write(&mut upload, content, 50_000);
+        assert_eq!(upload.sha256(), sha256);
+        finish(upload, name, Vec::new()).recv().expect("an answer").expect("put");
+    }
+    intake.close();
+    let read = |name: &str| {
+        let version = newest(&archive, name).expect("it is there");
+        assert_eq!(version.record.sha256, sha256);
+        ObjectReader::new(&archive).read(&version, &mut |_| Ok(()))
+    };
+    for is_archived in [false, true] {
+        read("right").expect("it is what was stated");
+        let error = read("wrong").expect_err("it isn't");
+        assert!(matches!(error, ReadError::Digest { found, expected } if found != sha256 && expected == sha256), "{is_archived}: {error}");
+        archive.flush(&Unwatched).expect("flushed");
     }
 }
 

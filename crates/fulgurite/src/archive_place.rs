@@ -98,12 +98,16 @@ pub(crate) struct ArchiveConnection {
 }
 
 impl ArchiveConnection {
-    /// Reads all bytes of a file and compares them with the recorded SHA-256. Returns the file's
-    /// length and that digest.
+    /// Reads all bytes of a file. Returns its length and their SHA-256, which may differ from the
+    /// one that the archive has recorded.
     pub(crate) fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
         let row = self.newest(location)?;
-        ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())).map_err(|error| refusal(&error))?;
-        let sha256 = Digest::new(Algorithm::Sha256, &row.record.sha256.0).expect("it has the length of a SHA-256");
+        let found = match ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())) {
+            Ok(()) => row.record.sha256,
+            Err(ReadError::Digest { found, .. }) => found,
+            Err(error) => return Err(refusal(&error)),
+        };
+        let sha256 = Digest::new(Algorithm::Sha256, &found.0).expect("it has the length of a SHA-256");
         Ok((row.record.size, sha256))
     }
 

@@ -28,7 +28,7 @@ use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES};
 
 use super::batch::Batch;
 use super::writer::PieceWriter;
-use super::{Buffers, Draft, Piece, RECORD_BYTES, Sealing, digest_of};
+use super::{Buffers, Draft, Piece, RECORD_BYTES, Sealing, Sha256, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 use crate::segments::{cut_unacknowledged, release_segments};
@@ -151,6 +151,16 @@ impl Intake {
             frame: 0,
             ticket: None,
         }
+    }
+
+    /// Starts an upload of content whose SHA-256 the caller states, as for content that it hashed
+    /// just before. The archive doesn't compute it again; whoever reads the object does, and gets
+    /// an error if it is another. So the caller should read the object back before it relies on it.
+    #[must_use]
+    pub fn upload_stated(&self, sha256: Digest) -> Upload {
+        let mut upload = self.upload();
+        upload.sealing.as_mut().expect("finish consumes the upload").hash = Sha256::Stated(sha256);
+        upload
     }
 
     /// True while the intake accepts objects. A panic of its writer ends it.
@@ -314,10 +324,13 @@ impl Upload {
         let _ = self.messages.send(Message::Piece(piece, self.ticket.take()));
     }
 
-    /// SHA-256 of the content so far.
+    /// SHA-256 of the content so far, or the one that was stated.
     #[must_use]
     pub fn sha256(&self) -> Digest {
-        digest_of(self.sealing().hash.clone().finish())
+        match &self.sealing().hash {
+            Sha256::Computed(hash) => digest_of(hash.as_ref().clone().finish()),
+            Sha256::Stated(digest) => *digest,
+        }
     }
 
     /// Completes the object as a version of `object`, and removes `replaced` in the same

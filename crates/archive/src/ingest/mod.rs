@@ -63,13 +63,39 @@ struct Draft {
     stored_bytes: u64,
 }
 
+/// The SHA-256 of content that arrives.
+enum Sha256 {
+    Computed(Box<digest::Context>),
+    /// The caller stated it.
+    Stated(Digest),
+}
+
+impl Sha256 {
+    fn new() -> Self {
+        Self::Computed(Box::new(digest::Context::new(&digest::SHA256)))
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        if let Self::Computed(hash) = self {
+            hash.update(bytes);
+        }
+    }
+
+    fn finish(self) -> Digest {
+        match self {
+            Self::Computed(hash) => digest_of(hash.finish()),
+            Self::Stated(digest) => digest,
+        }
+    }
+}
+
 /// A new version whose content is hashed and sealed as it arrives.
 struct Sealing {
     id: VersionId,
     created_ms: u64,
     key: Option<ObjectKey>,
     frames: Frames,
-    hash: digest::Context,
+    hash: Sha256,
     /// Content bytes so far.
     size: u64,
     /// Stored bytes in pieces so far.
@@ -82,7 +108,7 @@ impl Sealing {
         let id = VersionId::new(created_ms, random());
         let key = archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
         let frames = Frames::new(id, key.as_ref());
-        Self { id, created_ms, key, frames, hash: digest::Context::new(&digest::SHA256), size: 0, stored: 0 }
+        Self { id, created_ms, key, frames, hash: Sha256::new(), size: 0, stored: 0 }
     }
 
     /// The next piece, from sealed frames.
@@ -96,7 +122,7 @@ impl Sealing {
     fn draft(self, archive: &Archive, object: NewObject) -> Draft {
         let Self { id, created_ms, key, frames, hash, size, stored } = self;
         let NewObject { name, kind, modified, mode, attributes } = object;
-        let sha256 = digest_of(hash.finish());
+        let sha256 = hash.finish();
         let record = ObjectRecord { name, version: 0, kind, size, sha256, modified, mode, created_ms, attributes };
         let wrapped = key.map(|key| archive.master_key().wrap(&key));
         Draft { id, frames, wrapped, record, stored_bytes: stored }

@@ -83,6 +83,12 @@ impl Outgoing<'_> {
     pub fn reader(&self) -> Box<dyn Read + Send + '_> {
         self.spooled.reader(self.offset, self.bytes)
     }
+
+    /// True if its content is still in the memory in which it was hashed, and on no disk.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.spooled, Spooled::Memory(_))
+    }
 }
 
 /// A folder, a bucket or a server as a destination.
