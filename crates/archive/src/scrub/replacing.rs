@@ -63,8 +63,8 @@ impl Archive {
     }
 }
 
-/// Chooses the store for a replacement platter: its own if that can be written to, or else the one with the most free
-/// space that has no platter of the set.
+/// Chooses the store for a replacement platter: its own if that can be written to, or else the one
+/// with the most free space that has no platter of the set.
 pub(super) fn store_for(archive: &Archive, set: &SetDescription, position: u16) -> Result<Arc<dyn PlatterStore>, ArchiveError> {
     let own = &set.platters[usize::from(position)].store;
     if let Some(store) = archive.store(own).filter(|store| store.check_writable().is_ok()) {
