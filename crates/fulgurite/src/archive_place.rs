@@ -1,10 +1,9 @@
 //! An archive as a place of files, for audits and migrations: reading a file restores an object's
 //! bytes.
 //!
-//! Locations are names of objects, and only files count: symbolic links and empty folders don't.
-//! The place is read-only.
+//! Locations are names of objects, below a folder of the archive if the option `prefix` names one,
+//! and only files count: symbolic links and empty folders don't. The place is read-only.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,30 +25,64 @@ use crate::text;
 
 /// What the address of such a place begins with; the archive's folder follows.
 const SCHEME: &str = "archive:";
+/// The option that names a folder of the archive.
+const PREFIX: &str = "prefix";
 /// Rows of the catalogue that are read at a time.
 const PAGE: usize = 1_000;
 
 /// An archive in a folder.
 pub(crate) struct ArchivePlace {
-    folder: PathBuf,
+    home: PathBuf,
+    folder: ArchiveFolder,
     compares_later: bool,
+}
+
+/// A folder in an archive, or all of the archive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ArchiveFolder {
+    /// What the names below it begin with: its name and a slash. Empty for all of the archive.
+    prefix: Vec<u8>,
+}
+
+impl ArchiveFolder {
+    /// The folder that the options of a place name.
+    pub(crate) fn of(options: &[(String, String)]) -> Self {
+        let named = options.iter().find(|(key, _)| key == PREFIX);
+        Self { prefix: named.map_or_else(Vec::new, |(_, name)| [&name_at(name), &b"/"[..]].concat()) }
+    }
+
+    /// The name of the object at a location.
+    pub(crate) fn name_of(&self, location: &str) -> ObjectName {
+        ObjectName([&self.prefix[..], &name_at(location)].concat())
+    }
 }
 
 impl ArchivePlace {
     /// The place that an address stands for, if it is an archive's.
-    pub(crate) fn of(address: &str) -> Option<Self> {
-        Self::folder_of(address).map(|folder| Self::new(folder.into()))
+    pub(crate) fn of(address: &str, options: &[(String, String)]) -> Option<Self> {
+        Self::home_of(address).map(|home| Self::new(home.into(), ArchiveFolder::of(options)))
     }
 }
 
 /// The address of an archive as it is stored: with its full path. `None` if it is another place's.
+///
+/// # Errors
+/// [`Misuse`] if an option is none of an archive's, or its value can't be the name of a folder.
 pub(crate) fn stored(address: &str, options: &[(String, String)]) -> Result<Option<String>> {
     let Some(folder) = address.strip_prefix(SCHEME) else { return Ok(None) };
     if folder.is_empty() {
         return Err(Misuse(format!("{SCHEME} needs the archive's folder, as in {SCHEME}/srv/archive")).into());
     }
-    if let Some((key, _)) = options.first() {
-        return Err(Misuse(format!("{address} has no option {key:?}; the archive's own settings say where its stores are")).into());
+    for (key, value) in options {
+        if key != PREFIX {
+            let text = format!("{address} has no option {key:?}, only {PREFIX:?}; the archive's own settings say where its stores are");
+            return Err(Misuse(text).into());
+        }
+        let name = name_at(value);
+        let is_folder = name.split(|&byte| byte == b'/').all(|part| !part.is_empty() && part != b"." && part != b"..");
+        if !is_folder || is_reserved(&ObjectName([&name, &b"/"[..]].concat())) {
+            return Err(Misuse(format!("{PREFIX}={value:?} is not the name of a folder in an archive, as in {PREFIX}=photos/2026")).into());
+        }
     }
     let full = std::path::absolute(folder).with_context(|| format!("can't make {folder:?} an absolute path"))?;
     let full = full.to_str().context("the folder's path isn't UTF-8")?;
@@ -57,9 +90,9 @@ pub(crate) fn stored(address: &str, options: &[(String, String)]) -> Result<Opti
 }
 
 impl ArchivePlace {
-    /// The archive in a folder.
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, compares_later: false }
+    /// A folder of the archive in `home`.
+    pub(crate) fn new(home: PathBuf, folder: ArchiveFolder) -> Self {
+        Self { home, folder, compares_later: false }
     }
 
     /// For readers that compare each content with a digest: content that contradicts the archive's
@@ -70,12 +103,17 @@ impl ArchivePlace {
 
     /// Opens the archive for reading.
     pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
-        let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
-        Ok(ArchiveConnection { archive: archive.reading_directly(), compares_later: self.compares_later, left_out: LeftOut::default() })
+        let archive = Archive::open(&self.home, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
+        Ok(ArchiveConnection {
+            archive: archive.reading_directly(),
+            folder: self.folder.clone(),
+            compares_later: self.compares_later,
+            left_out: LeftOut::default(),
+        })
     }
 
-    /// The folder of the archive that an address stands for, if it is an archive's.
-    pub(crate) fn folder_of(address: &str) -> Option<&Path> {
+    /// Where the archive is that an address stands for, if it is an archive's.
+    pub(crate) fn home_of(address: &str) -> Option<&Path> {
         address.strip_prefix(SCHEME).map(Path::new)
     }
 }
@@ -86,13 +124,18 @@ impl Place for ArchivePlace {
     }
 
     fn describe(&self) -> String {
-        format!("the archive in {}", text::path(&self.folder))
+        let home = text::path(&self.home);
+        match self.folder.prefix.split_last() {
+            None => format!("the archive in {home}"),
+            Some((_, folder)) => format!("the folder {} of the archive in {home}", ObjectName(folder.to_vec()).display()),
+        }
     }
 }
 
 /// An archive that is open for reading.
 pub(crate) struct ArchiveConnection {
     archive: Archive,
+    folder: ArchiveFolder,
     compares_later: bool,
     left_out: LeftOut,
 }
@@ -113,7 +156,7 @@ impl ArchiveConnection {
 
     /// The newest version of a file.
     fn newest(&self, location: &str) -> Result<VersionRow, Refusal> {
-        let name = ObjectName(name_at(location).into_owned());
+        let name = self.folder.name_of(location);
         let fault = |error: ArchiveError| Refusal::new(Cause::Fault, error.to_string());
         let found = self.archive.catalogue().newest(&name).map_err(|error| fault(error.into()))?;
         match found {
@@ -168,7 +211,8 @@ impl Connection for ArchiveConnection {
         // What an old copy of the catalogue lists is not what the archive has.
         self.archive.check_catalogue_is_current().map_err(fault)?;
         let mut left_out = LeftOut::default();
-        for row in newest(&self.archive, b"") {
+        let prefix = self.folder.prefix.clone();
+        for row in newest(&self.archive, &prefix) {
             let row = row.map_err(fault)?;
             match row.record.kind {
                 Kind::File => {}
@@ -178,12 +222,12 @@ impl Connection for ArchiveConnection {
             if row.record.kind != Kind::File {
                 continue;
             }
-            let location = location_of(&row.record.name.0).into_owned();
+            let location = location_of(&row.record.name.0[prefix.len()..]).into_owned();
             if !each(Listed::new(location, Some(row.record.size))) {
                 return Ok(());
             }
         }
-        left_out.older_versions = older_versions(&self.archive).map_err(fault)?;
+        left_out.older_versions = older_versions(&self.archive, &prefix).map_err(fault)?;
         self.left_out = left_out;
         match self.archive.catalogue().unlisted_count().map_err(|error| Refusal::new(Cause::Fault, error.to_string()))? {
             0 => Ok(()),
@@ -235,19 +279,29 @@ pub(crate) fn files<'a>(archive: &'a Archive, prefix: &'a [u8]) -> impl Iterator
     newest(archive, prefix).filter(|row| row.as_ref().map_or(true, |row| row.record.kind == Kind::File))
 }
 
-/// Versions that are not the newest of their names, but for names reserved for the archive.
-fn older_versions(archive: &Archive) -> Result<u64, ArchiveError> {
+/// Versions of names with a prefix that are not the newest of their names, but for names reserved
+/// for the archive.
+fn older_versions(archive: &Archive, prefix: &[u8]) -> Result<u64, ArchiveError> {
+    if !prefix.is_empty() {
+        return count_older(archive, prefix, &|name| !is_reserved(name));
+    }
     let totals = archive.catalogue().totals()?;
-    let mut pages = Pager::default();
-    let (mut reserved, mut names) = (0, BTreeSet::new());
-    let prefix = RESERVED_FOLDER.as_bytes();
+    let reserved = count_older(archive, RESERVED_FOLDER.as_bytes(), &is_reserved)?;
+    Ok(totals.versions.saturating_sub(totals.objects).saturating_sub(reserved))
+}
+
+/// Versions that are not the newest of their names, of the names with a prefix that count.
+fn count_older(archive: &Archive, prefix: &[u8], counts: &dyn Fn(&ObjectName) -> bool) -> Result<u64, ArchiveError> {
+    let (mut pages, mut older) = (Pager::default(), 0);
+    let mut last: Option<ObjectName> = None;
     while let Some(page) = pages.next(|after| archive.catalogue().list(prefix, Versions::All, after, PAGE))? {
-        for row in page.into_iter().filter(|row| is_reserved(&row.record.name)) {
-            reserved += 1;
-            names.insert(row.record.name);
+        // Versions of one name follow each other.
+        for row in page.into_iter().filter(|row| counts(&row.record.name)) {
+            older += u64::from(last.as_ref() == Some(&row.record.name));
+            last = Some(row.record.name);
         }
     }
-    Ok(totals.versions.saturating_sub(totals.objects).saturating_sub(reserved - names.len() as u64))
+    Ok(older)
 }
 
 /// The newest versions of all names that are not deleted or reserved for the archive.
@@ -274,12 +328,18 @@ mod tests {
 
     #[test]
     fn only_addresses_with_the_scheme_are_archives() {
-        assert!(ArchivePlace::of("/srv/archive").is_none() && ArchivePlace::of("s3://archive:x").is_none());
-        assert_eq!(ArchivePlace::of("archive:/srv/a").map(|place| place.folder), Some("/srv/a".into()));
+        assert!(ArchivePlace::of("/srv/archive", &[]).is_none() && ArchivePlace::of("s3://archive:x", &[]).is_none());
+        assert_eq!(ArchivePlace::of("archive:/srv/a", &[]).map(|place| place.home), Some("/srv/a".into()));
         assert_eq!(stored("archive:/srv/a", &[]).ok(), Some(Some("archive:/srv/a".to_owned())));
         assert_eq!(stored("/srv/a", &[]).ok(), Some(None));
         assert!(stored("archive:", &[]).is_err());
         assert!(stored("archive:/srv/a", &[("region".into(), "x".into())]).is_err());
+        for (prefix, is_valid) in
+            [("a", true), ("a/b c", true), ("", false), ("/a", false), ("a/", false), ("a//b", false), ("a/../b", false)]
+        {
+            assert_eq!(stored("archive:/srv/a", &[("prefix".into(), prefix.into())]).is_ok(), is_valid, "{prefix:?}");
+        }
+        assert!(stored("archive:/srv/a", &[("prefix".into(), RESERVED_FOLDER.trim_end_matches('/').into())]).is_err());
         let relative = stored("archive:a", &[]).expect("it becomes absolute").expect("it is an archive");
         assert!(std::path::Path::new(&relative[SCHEME.len()..]).is_absolute());
     }

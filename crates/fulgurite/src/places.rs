@@ -9,7 +9,7 @@ use crate::tape_place;
 
 /// The place that an address stands for.
 pub(crate) fn open(place: &str, options: &[(String, String)]) -> Result<Box<dyn Place>> {
-    if let Some(archive) = ArchivePlace::of(place) {
+    if let Some(archive) = ArchivePlace::of(place, options) {
         return Ok(Box::new(archive));
     }
     if let Some(library) = tape_place::open(place) {
@@ -27,7 +27,7 @@ pub(crate) fn stored(
     is_given: &dyn Fn(&str) -> bool,
 ) -> Result<(String, Vec<(String, String)>)> {
     if let Some(archive) = archive_place::stored(place, options)? {
-        return Ok((archive, Vec::new()));
+        return Ok((archive, options.to_vec()));
     }
     if let Some(tapes) = tape_place::stored(place, options)? {
         return Ok((tapes, Vec::new()));

@@ -65,7 +65,7 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
 pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     let mut migration = if asked.yes { Migration::change(&asked.folder, Holder::Forget)? } else { Migration::look(&asked.folder)? };
     let until = now_s().saturating_sub(migration.settings.hold.as_secs());
-    if ArchivePlace::of(&migration.settings.source.place).is_some() {
+    if ArchivePlace::home_of(&migration.settings.source.place).is_some() {
         bail!(
             "the source is an archive, whose files are not removed one by one: remove its stores once you no longer need it. \
              Only the newest version of each file was migrated"

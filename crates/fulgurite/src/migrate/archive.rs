@@ -15,9 +15,9 @@ use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
 use fulgurite_digest::Digest;
 use fulgurite_domain::{Attributes, Digest as Sha256, Kind, ObjectName};
 use fulgurite_migration::run::destination::{BackReader, Destination, LotWriter, Outgoing, Stored, other_file};
-use fulgurite_places::{Cause, Connection, Refusal, name_at};
+use fulgurite_places::{Cause, Connection, Refusal};
 
-use crate::archive_place::{ArchiveConnection, ArchivePlace};
+use crate::archive_place::{ArchiveConnection, ArchiveFolder, ArchivePlace};
 use crate::put::storable_name;
 
 /// Data records, of up to 1 MiB each, that wait to be staged.
@@ -35,6 +35,8 @@ pub(super) struct ArchiveDestination {
 struct Taking {
     archive: Arc<Archive>,
     intake: Intake,
+    /// The folder of the archive that takes the files.
+    folder: ArchiveFolder,
     records: Arc<Records>,
     /// The number of times that everything staged was written to platters to make room; held
     /// meanwhile.
@@ -68,11 +70,11 @@ impl Drop for Record {
 }
 
 impl ArchiveDestination {
-    pub(super) fn open(folder: &Path) -> Result<Self> {
-        let archive = Arc::new(Archive::open(folder, Access::Write).context("the destination")?);
+    pub(super) fn open(home: &Path, folder: ArchiveFolder) -> Result<Self> {
+        let archive = Arc::new(Archive::open(home, Access::Write).context("the destination")?);
         let intake = Intake::open(archive.clone())?;
-        let taking = Taking { archive, intake, records: Arc::default(), flushes: Mutex::new(0) };
-        Ok(Self { place: ArchivePlace::new(PathBuf::from(folder)), taking: Arc::new(taking) })
+        let taking = Taking { archive, intake, folder: folder.clone(), records: Arc::default(), flushes: Mutex::new(0) };
+        Ok(Self { place: ArchivePlace::new(PathBuf::from(home), folder), taking: Arc::new(taking) })
     }
 
     /// The archive, to write what is staged to platters.
@@ -157,7 +159,7 @@ impl Taking {
     /// Sends a file's content. `None` if the archive has it already.
     fn begin(&self, file: &Outgoing<'_>) -> Result<Option<(Upload, NewObject)>, Refusal> {
         let unsuitable = |problem: String| Refusal::new(Cause::Unsupported, problem);
-        let name = storable_name(&name_at(file.location)).map_err(|error| unsuitable(format!("{error:#}")))?;
+        let name = storable_name(&self.folder.name_of(file.location).0).map_err(|error| unsuitable(format!("{error:#}")))?;
         let name = ObjectName(name);
         if is_reserved(&name) {
             return Err(unsuitable("the name is reserved for the archive".to_owned()));

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use super::archive::ArchiveDestination;
 use super::lock::{self, Holder};
-use crate::archive_place::ArchivePlace;
+use crate::archive_place::{ArchiveFolder, ArchivePlace};
 use crate::outcome::Misuse;
 use crate::{places, tape_place, text};
 
@@ -133,7 +133,9 @@ impl Migration {
     /// The archive that is the destination, to write to it; `None` if the destination is another
     /// place.
     pub(super) fn archive(&self) -> Result<Option<ArchiveDestination>> {
-        ArchivePlace::folder_of(&self.settings.destination.place).map(ArchiveDestination::open).transpose()
+        let destination = &self.settings.destination;
+        let Some(home) = ArchivePlace::home_of(&destination.place) else { return Ok(None) };
+        Ok(Some(ArchiveDestination::open(home, ArchiveFolder::of(&options(&destination.options)?))?))
     }
 
     pub(super) fn has_inventory(&self) -> Result<bool> {

@@ -68,7 +68,7 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
         })?;
     }
     // Archives are compared by their folders.
-    if ArchivePlace::of(&to).is_none() {
+    if ArchivePlace::home_of(&to).is_none() {
         probe(&*source, &*destination)?;
     }
     let mut settings = format!("{}\n{}", section("source", &from, &from_options), section("destination", &to, &to_options));
@@ -176,7 +176,7 @@ fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result
     };
     let (source, destination) = (folder_of(from), folder_of(to));
     let archive = |path: &PathBuf| path.ancestors().find(|above| above.join(fulgurite_archive::settings::FILE).is_file()).map(text::path);
-    if ArchivePlace::of(to).is_none()
+    if ArchivePlace::home_of(to).is_none()
         && let Some(archive) = destination.as_ref().and_then(archive)
     {
         return refuse(&format!("files would be written into the folder of an archive: to migrate into it, say --to archive:{archive}"));

@@ -37,9 +37,9 @@ pub(crate) enum Migrate {
     /// Begin a migration: make its folder, with its settings and its database
     ///
     /// PLACE is a folder, a URL such as s3://BUCKET/PREFIX, sftp://USER@HOST/PATH or
-    /// webdavs://HOST/PATH, archive:FOLDER for an archive of this program, or, as a source,
-    /// tapes:FOLDER for a library of emulated tapes. Secrets are never
-    /// stored: name the variable or the file that contains one, as in
+    /// webdavs://HOST/PATH, archive:FOLDER for an archive of this program (the option prefix names a
+    /// folder in it), or, as a source, tapes:FOLDER for a library of emulated tapes. Secrets are
+    /// never stored: name the variable or the file that contains one, as in
     /// `--from-option secret_access_key=env:KEY`.
     Init(init::Init),
     /// List the source again, and add known digests of its files

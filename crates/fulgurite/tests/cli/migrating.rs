@@ -44,6 +44,31 @@ fn with_source(place: &Sandbox, count: u64) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
+fn folders_of_an_archive_are_places() {
+    let place = Sandbox::new(1, &[]);
+    let files = with_source(&place, 20);
+    let one = ["migrate", "init", "one", "--from=source", "--to=archive:a", "--to-option=prefix=photos/one"];
+    place.good(&one);
+    place.good(&["migrate", "run", "one"]);
+    place.write("source/3/7", b"another");
+    place.good(&["migrate", "init", "two", "--from=source", "--to=archive:a", "--to-option=prefix=photos/two"]);
+    let ran = place.good(&["migrate", "run", "two", "--json"]).json();
+    assert_eq!(ran["migrated"], 20, "{ran}");
+    place.good(&["migrate", "scan", "one"]);
+    assert_eq!(place.good(&["get", "photos/two/3/7", "-"]).out, b"another");
+    assert_eq!(place.good(&["ls", "photos", "--json"]).json_lines().len(), 40);
+    // Only what is below the folder is its source.
+    place.good(&["put", "source", "--to", "photos/ones"]);
+    place.good(&["migrate", "init", "back", "--from=archive:a", "--from-option=prefix=photos/one", "--to=destination"]);
+    let inventory = place.good(&["migrate", "inventory", "back", "--json"]).json();
+    assert_eq!((&inventory["listed"], &inventory["left_out"]["older_versions"]), (&20.into(), &0.into()), "{inventory}");
+    place.good(&["migrate", "run", "back"]);
+    assert!(tree(&place.path("destination")) == files);
+    let wrong = ["migrate", "init", "wrong", "--from=source", "--to=archive:a", "--to-option=prefix=/photos"];
+    place.run(&wrong).fails_with(2, "is not the name of a folder in an archive");
+}
+
+#[test]
 fn files_go_to_an_archive_and_back() {
     let place = Sandbox::new(3, &["--set=2+1"]);
     let files = with_source(&place, 200);
