@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use clap::Args;
 use fulgurite_migration::run::again::{self, Finding, Findings};
-use fulgurite_migration::run::database::{FileRow, State};
+use fulgurite_migration::run::database::{FileRow, State, Totals};
 use serde_json::{Value, json};
 
 use super::folder::{Migration, now_s};
@@ -33,18 +33,31 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
         name(row, finding, "at the destination");
         !stop.load(Ordering::Relaxed)
     };
+    let before = migration.database.totals()?;
     let findings = again::scan(&mut migration.database, &destination, threads, now_s(), tell)?;
     if findings.wrong > 0 && !findings.is_absent {
         migration.remove_certificate()?;
     }
     let is_stopped = stop.load(Ordering::Relaxed);
-    let released = migration.database.totals()?.of(State::Released).0;
-    session.answer(|| findings_json(&findings, is_stopped));
-    session.say(&format!(
-        "{}, {}, are at the destination as they were migrated.",
-        text::count(findings.good.0, "file"),
-        text::bytes(findings.good.1)
-    ));
+    let totals = migration.database.totals()?;
+    let released = totals.of(State::Released).0;
+    let compared = findings.good.0 + findings.wrong + findings.unknown;
+    session.answer(|| {
+        let mut answer = findings_json(&findings, is_stopped);
+        answer["compared"] = compared.into();
+        answer
+    });
+    if compared == 0 {
+        session.warn(&nothing_compared(migration.has_inventory()?, before));
+        return Ok(Outcome::Troubled);
+    }
+    let good = text::phrase(findings.good.0, "file", "files");
+    let are = if findings.good.0 == 1 { "is" } else { "are" };
+    session.say(&format!("{good}, {}, {are} at the destination as migrated.", text::bytes(findings.good.1)));
+    let left = before.of(State::Waiting).0 + before.of(State::Written).0;
+    if left > 0 {
+        session.say(&format!("{} not migrated yet, and not compared.", text::phrase(left, "file is", "files are")));
+    }
     if findings.wrong > 0 {
         let next = match (findings.is_absent, released > 0) {
             (true, _) => "No file is there any more, so these are not recorded: is the destination mounted?",
@@ -60,6 +73,18 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
         session.warn("Stopped: the rest was not read.");
     }
     Ok(Outcome::troubled_if(is_stopped || findings.wrong + findings.unknown > 0))
+}
+
+/// Says that a scan had no file to compare, why, and what to do.
+fn nothing_compared(has_inventory: bool, totals: Totals) -> String {
+    let left = totals.of(State::Waiting).0 + totals.of(State::Written).0;
+    let failed = totals.of(State::Failed).0;
+    let why = match (has_inventory, left, failed) {
+        (false, ..) => "`fulgurite migrate run` lists the source and migrates its files.".to_owned(),
+        (true, 0, failed) => format!("{} failed: `fulgurite migrate report` says why.", text::count(failed, "file")),
+        (true, left, _) => format!("{}; `fulgurite migrate run` migrates them.", text::phrase(left, "file waits", "files wait")),
+    };
+    format!("Nothing was compared, because no file is migrated yet. {why}")
 }
 
 pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {

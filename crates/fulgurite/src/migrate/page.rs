@@ -45,6 +45,9 @@ pub(super) fn page(known: &Known) -> Result<String> {
     );
     paragraph(&mut out, &format!("From {} to {}", known.source, known.destination));
     paragraph(&mut out, &format!("As of {} UTC. {}", text::time(known.at.cast_signed()), known.state));
+    if let Some(sentence) = &known.not_begun {
+        paragraph(&mut out, sentence);
+    }
     if let Some(end) = &known.end {
         paragraph(&mut out, end);
     }
@@ -188,7 +191,7 @@ fn failed(out: &mut String, known: &Known) {
     let (count, bytes) = known.totals.of(State::Failed);
     heading(out, "Failed files");
     if count == 0 {
-        return paragraph(out, "No file failed.");
+        return paragraph(out, &known.none_failed());
     }
     paragraph(out, &format!("{}, {}.", text::count(count, "file"), text::bytes(bytes)));
     let listed = &known.failed[..known.failed.len().min(FAILED_MAX)];

@@ -61,6 +61,9 @@ pub(super) struct Known {
     pub(super) destination: String,
     /// What is going on, in a sentence.
     pub(super) state: String,
+    /// Says that no run has begun; `None` once one has.
+    pub(super) not_begun: Option<String>,
+    has_inventory: bool,
     /// When the run that is going on ends, if that is known.
     pub(super) end: Option<String>,
     pub(super) totals: Totals,
@@ -127,13 +130,16 @@ impl Known {
                 (None, Some(format!("certificate.json can't be read: {error}. The next run that leaves nothing waiting writes it again.")))
             }
         };
+        let totals = migration.database.totals()?;
         Ok(Self {
             at,
+            not_begun: status::not_begun(migration, &totals, holder)?,
+            has_inventory: migration.has_inventory()?,
             source: migration.settings.source.place.clone(),
             destination: migration.settings.destination.place.clone(),
             state: status::state(current, holder, is_paused),
             end,
-            totals: migration.database.totals()?,
+            totals,
             failed: migration.database.in_state(State::Failed, 0, FAILED_MAX)?,
             certificate,
             certificate_trouble,
@@ -163,6 +169,16 @@ impl Known {
     /// Why the figures of a run are missing.
     pub(super) fn no_figures(&self) -> &'static str {
         if self.is_unreadable { "Its figures are unknown: progress.json can't be read." } else { "No run has moved a file yet." }
+    }
+
+    /// Says that no file failed, and whether others may yet.
+    pub(super) fn none_failed(&self) -> String {
+        let left = self.totals.of(State::Waiting).0 + self.totals.of(State::Written).0;
+        match (&self.not_begun, left) {
+            (Some(_), _) => "No file was tried yet.".to_owned(),
+            (None, 0) => "No file failed.".to_owned(),
+            (None, left) => format!("No file has failed so far; {} left.", text::phrase(left, "file is", "files are")),
+        }
     }
 
     /// What the journal says, and what it doesn't.
@@ -199,6 +215,7 @@ impl Known {
         json!({
             "totals": totals_json(&self.totals), "failed": failed, "last_run": self.progress,
             "running": self.is_running(), "command": self.holder.map(Holder::name),
+            "has_inventory": self.has_inventory, "has_run": self.not_begun.is_none(),
             "set_aside": self.progress.as_ref().map_or(&[][..], |progress| &progress.set_aside),
             "stages": stages, "limit": starvation::sentence(&self.stages), "certificate": self.certificate,
             "certificate_error": self.certificate_trouble,
@@ -208,6 +225,9 @@ impl Known {
 }
 
 fn say(session: &Session, known: &Known) {
+    if let Some(sentence) = &known.not_begun {
+        session.say(sentence);
+    }
     if let Some(progress) = &known.progress {
         session.say(&format!("{}, {}:", known.which_run(), time(progress.elapsed_s)));
         known.stages.iter().for_each(|of| session.say(&line(of)));
@@ -233,7 +253,7 @@ fn say(session: &Session, known: &Known) {
     }
     let (count, bytes) = known.totals.of(State::Failed);
     if count == 0 {
-        session.say("No file failed.");
+        session.say(&known.none_failed());
         return;
     }
     session.warn(&format!("{}, {}, failed:", text::count(count, "file"), text::bytes(bytes)));

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use fulgurite_migration::journal;
 use fulgurite_migration::quantities::time;
-use fulgurite_migration::run::database::State;
+use fulgurite_migration::run::database::{State, Totals};
 use serde_json::json;
 
 use super::folder::Migration;
@@ -22,6 +22,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let recalled = migration.database.recalled_files()?;
     let (holder, is_paused) = (migration.holder(), migration.is_paused());
     let is_running = holder == Some(Holder::Run);
+    let (has_inventory, has_run) = (migration.has_inventory()?, migration.database.has_run()?);
     let last = RunProgress::read(&migration);
     // The figures of an earlier run say nothing of the one that is going on.
     let progress = last.as_ref().filter(|progress| is_running && progress.ended_at.is_none());
@@ -29,15 +30,15 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
         json!({
             "source": migration.settings.source.place, "destination": migration.settings.destination.place,
             "running": is_running, "command": holder.map(Holder::name), "paused": is_paused, "totals": totals_json(&totals),
-            "recalled": recalled,
+            "has_inventory": has_inventory, "has_run": has_run, "recalled": recalled,
             "left_s": progress.map(|progress| progress.left_s),
             "left_interval_s": progress.map(|progress| progress.left_interval_s),
             "set_aside": last.as_ref().map_or(&[][..], |last| &last.set_aside),
         })
     });
     session.say(&format!("From {} to {}", migration.settings.source.place, migration.settings.destination.place));
-    if !migration.has_inventory()? {
-        session.say("No inventory was taken yet: `fulgurite migrate run` takes it.");
+    if let Some(sentence) = not_begun(&migration, &totals, holder)? {
+        session.say(&sentence);
     }
     for state in State::ALL {
         let (files, bytes) = totals.of(state);
@@ -51,6 +52,23 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     session.say(&state(progress, holder, is_paused));
     last.iter().flat_map(|last| last.set_aside_lines(is_running)).for_each(|line| session.warn(&line));
     Ok(Outcome::Good)
+}
+
+/// Says that no run has begun, and what would begin one. `None` once one has.
+pub(super) fn not_begun(migration: &Migration, totals: &Totals, holder: Option<Holder>) -> Result<Option<String>> {
+    if migration.database.has_run()? {
+        return Ok(None);
+    }
+    let (state, next) = match migration.has_inventory()? {
+        false => ("no inventory was taken, and no file is migrated".to_owned(), "lists the source and migrates its files"),
+        true => {
+            let waiting = text::phrase(totals.of(State::Waiting).0, "file waits", "files wait");
+            (format!("{waiting}, and none is migrated"), "migrates them")
+        }
+    };
+    // Another command may be about to change that.
+    let next = if holder.is_none() { format!(" `fulgurite migrate run` {next}.") } else { String::new() };
+    Ok(Some(format!("Nothing has run yet: {state}.{next}")))
 }
 
 /// What is going on, and when a run ends.

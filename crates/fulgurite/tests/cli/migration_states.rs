@@ -69,6 +69,55 @@ fn commands_that_change_a_migration_write_their_names_into_its_lock() {
     assert_eq!(place.read("m/lock"), b"forget\n");
 }
 
+#[test]
+fn a_migration_that_never_ran_does_not_look_complete() {
+    let place = with_migration();
+    let all = || {
+        let scan = place.run(&["migrate", "scan", "m"]);
+        assert_eq!(scan.status, 1, "a scan that compared nothing is no success: {scan:?}");
+        let page = place.good(&["migrate", "report", "m", "--out=out"]);
+        assert!(!page.text().contains("No file failed"), "{page:?}");
+        let html = String::from_utf8(place.read("out/report.html")).expect("text");
+        assert!(html.contains("Nothing has run yet") && !html.contains("No file failed"), "{html}");
+        [place.good(&["migrate", "status", "m"]).text(), page.text(), scan.text()]
+    };
+    let json = |command: &str| place.run(&["migrate", command, "m", "--json"]).json();
+    for said in &all()[..2] {
+        assert!(
+            said.contains(
+                "Nothing has run yet: no inventory was taken, and no file is migrated. `fulgurite migrate run` lists the source and \
+                 migrates its files."
+            ),
+            "{said}"
+        );
+    }
+    assert_eq!(
+        all()[2],
+        "Nothing was compared, because no file is migrated yet. `fulgurite migrate run` lists the source and migrates its files.\n"
+    );
+    assert_eq!((&json("status")["has_inventory"], &json("report")["has_run"]), (&false.into(), &false.into()));
+    place.good(&["migrate", "inventory", "m"]);
+    for said in &all()[..2] {
+        assert!(said.contains("Nothing has run yet: 5 files wait, and none is migrated. `fulgurite migrate run` migrates them."), "{said}");
+    }
+    assert_eq!(all()[2], "Nothing was compared, because no file is migrated yet. 5 files wait; `fulgurite migrate run` migrates them.\n");
+    let scan = place.run(&["migrate", "scan", "m", "--json"]);
+    assert_eq!((scan.status, &scan.json()["compared"]), (1, &0.into()));
+    assert_eq!((&json("status")["has_inventory"], &json("status")["has_run"]), (&true.into(), &false.into()));
+    place.good(&["migrate", "run", "m"]);
+    place.write("old/later", b"new");
+    place.good(&["migrate", "inventory", "m"]);
+    assert_eq!(
+        (&json("status")["has_run"], &json("report")["has_run"], &json("scan")["compared"]),
+        (&true.into(), &true.into(), &5.into())
+    );
+    let report = place.good(&["migrate", "report", "m"]).text();
+    assert!(report.ends_with("No file has failed so far; 1 file is left.\n") && !report.contains("Nothing has run"), "{report}");
+    assert!(!place.good(&["migrate", "status", "m"]).text().contains("Nothing has run"));
+    let scan = place.good(&["migrate", "scan", "m"]).text();
+    assert!(scan.contains("5 files, 4.9 KiB, are at the") && scan.contains("1 file is not migrated yet, and not compared."), "{scan}");
+}
+
 /// The value of a metric without labels of its own, as the last run wrote it.
 fn metric(place: &Sandbox, name: &str) -> Option<String> {
     let text = fs::read_to_string(place.path("m/metrics.prom")).ok()?;

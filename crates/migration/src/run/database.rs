@@ -318,6 +318,14 @@ impl Database {
         self.fact("identity")?.ok_or(DatabaseError::Damaged("no identity"))
     }
 
+    /// True once a run has begun to migrate files: it asks for the [`identity`](Self::identity).
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn has_run(&self) -> Result<bool, DatabaseError> {
+        Ok(self.fact("identity")?.is_some())
+    }
+
     /// The file, if it waits, and not to be tried again after a failure.
     ///
     /// # Errors
