@@ -35,7 +35,7 @@ pub struct Address {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The URL has no known scheme.
-    #[error("unknown kind of place {scheme:?}; known are /path, {}", examples())]
+    #[error("unknown kind of place {scheme:?}; known are /path, {}", Address::examples(false).join(", "))]
     Scheme {
         /// What stands for the scheme.
         scheme: String,
@@ -131,10 +131,6 @@ const SCHEMES: [Scheme; 11] = [
     scheme("https", Kind::Web, "https://host/path"),
     scheme("http", Kind::Web, "http://host/path"),
 ];
-
-fn examples() -> String {
-    SCHEMES.map(|scheme| scheme.example).join(", ")
-}
 
 const DEADLINES: [&str; 3] = ["connect_timeout", "first_byte_timeout", "stall_timeout"];
 
@@ -265,6 +261,12 @@ impl Kind {
 }
 
 impl Address {
+    /// A URL of each kind of place; with `is_writable`, only of those that files can be written to.
+    #[must_use]
+    pub fn examples(is_writable: bool) -> Vec<&'static str> {
+        SCHEMES.iter().filter(|scheme| !is_writable || scheme.kind != Kind::Web).map(|scheme| scheme.example).collect()
+    }
+
     /// Reads a URL, or an absolute path of a folder, with options. Looks nothing up.
     ///
     /// # Errors

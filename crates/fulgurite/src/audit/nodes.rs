@@ -209,7 +209,7 @@ fn add(
         expected_time: None,
     };
     settings.apply(&mut node)?;
-    (node.place, node.options) = places::stored(place_given, &node.options, &|option| settings.sets(option))?;
+    (node.place, node.options) = places::stored(place_given, &node.options, &|option| settings.sets(option), places::Use::Read)?;
     if !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
@@ -276,7 +276,7 @@ fn set(
     }
     settings.apply(&mut node)?;
     let place = new_place.unwrap_or(&node.place).to_owned();
-    (node.place, node.options) = places::stored(&place, &node.options, &|option| settings.sets(option))?;
+    (node.place, node.options) = places::stored(&place, &node.options, &|option| settings.sets(option), places::Use::Read)?;
     if new_place.is_some() && !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not changed; --unreached changes it all the same"))?;
     }

@@ -18,6 +18,7 @@ use super::folder::{self, Migration};
 use super::lock::Holder;
 use crate::archive_place::ArchivePlace;
 use crate::outcome::Misuse;
+use crate::places::Use;
 use crate::{Outcome, Session, places, tape_place, text};
 
 /// Rows of a list that are added in one transaction.
@@ -52,9 +53,9 @@ pub(crate) struct Inventory {
 }
 
 pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
-    let place = |given: &str, options: &[String]| places::stored(given, &folder::options(options)?, &|_| true);
-    let (from, from_options) = place(&asked.from, &asked.from_options).context("--from")?;
-    let (to, to_options) = place(&asked.to, &asked.to_options).context("--to")?;
+    let place = |given: &str, options: &[String], used| places::stored(given, &folder::options(options)?, &|_| true, used);
+    let (from, from_options) = place(&asked.from, &asked.from_options, Use::Read).context("--from")?;
+    let (to, to_options) = place(&asked.to, &asked.to_options, Use::Written).context("--to")?;
     if tape_place::folder_of(&to).is_some() {
         return Err(Misuse("a tape library is only read, and can't be the destination: give --to another place".to_owned()).into());
     }

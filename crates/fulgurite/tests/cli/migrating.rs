@@ -215,7 +215,11 @@ fn a_wrong_destination_or_source_is_refused() {
     let init = |from: &str, to: &str| place.run(&["migrate", "init", "m", &format!("--from={from}"), &format!("--to={to}")]);
     init("source", "source").fails_with(2, "the same place");
     init("source", "nowhere").fails_with(1, "nowhere does not exist");
-    init("source", "s4://bucket").fails_with(2, "unknown kind of place");
+    let unknown = init("source", "s4://bucket");
+    unknown.fails_with(2, "unknown kind of place \"s4\"");
+    unknown.fails_with(2, "webdav://host/path, archive:/path");
+    assert!(!unknown.err.contains("tapes:") && !unknown.err.contains("https:"), "these are only read: {}", unknown.err);
+    init("tape:x", "destination").fails_with(2, "http://host/path, archive:/path, tapes:/path");
     place.good(&["init", "--store=store", "an archive"]);
     init("source", "an archive").fails_with(2, "say --to archive:");
     fs::create_dir(place.path("an archive/files")).expect("made");
