@@ -64,6 +64,7 @@ pub use decoding::{DecodeFolderError, DecodeTotals, DecodeWorker, WorkerTotals, 
 pub use fixity::{CopyState, ObjectFixity, SetFixity, ShardCopy, StagedCopy};
 pub use flush::FlushReport;
 pub use ingest::{Acknowledge, ContentCheck, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
+pub use lock::is_in_use;
 pub use pool::{Cache, Open, Reading};
 pub use rebuild::{GivenUp, RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};

@@ -40,6 +40,13 @@ impl Lock {
     }
 }
 
+/// True if a process holds the archive in `home` for changes: a server, or a command. Another one
+/// can't change it meanwhile; reading works.
+#[must_use]
+pub fn is_in_use(home: &Path) -> bool {
+    Lock::is_taken(home)
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Closing the file is not enough: a child process that was just forked keeps it open until

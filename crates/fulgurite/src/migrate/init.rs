@@ -13,6 +13,7 @@ use fulgurite_digest::Digest;
 use fulgurite_migration::run::database::{AddedDigests, State};
 use fulgurite_migration::run::inventory::{Inventoried, family_of};
 use fulgurite_places::{Cause, LeftOut, Place, Refusal};
+use fulgurite_service::control::is_served;
 
 use super::folder::{self, Migration};
 use super::lock::Holder;
@@ -77,9 +78,17 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
         settings += &format!("\n[streams]\ninputs = {}\n", library?.settings().drives);
     }
     let migration = Migration::make(&asked.folder, &settings)?;
-    session.answer(|| serde_json::json!({ "folder": migration.folder, "from": from, "to": to }));
+    let in_use = ArchivePlace::folder_of(&to).filter(|home| fulgurite_archive::is_in_use(home));
+    session.answer(|| serde_json::json!({ "folder": migration.folder, "from": from, "to": to, "destination_in_use": in_use.is_some() }));
     session.say(&format!("A migration from {from} to {to} is set up in {}.", text::path(&migration.folder)));
     session.say("`fulgurite migrate run` begins it; migration.toml has its settings.");
+    if let Some(home) = in_use {
+        let by = match is_served(home) {
+            true => "`fulgurite serve` is using the destination now: stop the server before a run, or migrate to it over S3",
+            false => "another command is using the destination now: a run can begin once that has ended",
+        };
+        session.warn(&format!("Note: {by}. Only one process at a time can write to an archive."));
+    }
     Ok(Outcome::Good)
 }
 

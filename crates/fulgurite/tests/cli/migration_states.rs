@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::process::Stdio;
 use std::thread;
 
+use crate::serving::Server;
 use crate::support::{Sandbox, noise};
 
 /// A sandbox with a migration `m` of a few files.
@@ -52,6 +53,27 @@ fn status_names_the_command_that_changes_the_migration() {
     let (text, json) = status();
     assert!(text.ends_with("No run is going on; the migration is paused.\n"), "{text}");
     assert_eq!((&json["running"], &json["command"]), (&false.into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn an_archive_in_use_is_named_when_a_migration_to_it_is_set_up() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    place.write("old/1", b"content");
+    let init = |folder: &str| place.good(&["migrate", "init", folder, "--from=old", "--to=archive:a"]).text();
+    assert!(!init("m").contains("Note:"));
+    let server = Server::start(&place);
+    let said = init("m2");
+    assert!(said.contains("Note: `fulgurite serve` is using the destination now: stop the server before a run"), "{said}");
+    let json = place.good(&["migrate", "init", "m3", "--from=old", "--to=archive:a", "--json"]).json();
+    assert_eq!(json["destination_in_use"], true);
+    // It is true, and a run says the same.
+    place.run(&["migrate", "run", "m2"]).fails_with(1, "`fulgurite serve` is using it");
+    server.stop();
+    let lock = File::options().write(true).open(place.path("a/lock")).expect("a lock");
+    lock.try_lock().expect("it is free");
+    assert!(init("m4").contains("Note: another command is using the destination now"));
+    drop(lock);
+    place.good(&["migrate", "run", "m2"]);
 }
 
 #[test]
