@@ -116,16 +116,29 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
         migration.remove_certificate()?;
     }
     let (missing, wrong) = digests.map_or((0, 0), |digests| (digests.missing, digests.wrong));
+    let (again, unchecked) = digests.map_or((0, 0), |digests| (digests.again, digests.unchecked));
     session.answer(|| {
         serde_json::json!({
             "listed": listed, "new": added.new, "changed": added.changed, "reappeared": added.reappeared,
             "left_out": folder::left_out_json(left_out), "with_digest": digests.map(|digests| digests.known), "missing": missing, "wrong": wrong,
+            "again": again, "unchecked": unchecked,
         })
     });
     session.say(&format!("The source has {}: {} new, {} changed.", text::count(listed, "file"), added.new, added.changed));
     say_left_out(session, left_out);
     if let Some(digests) = digests {
         session.say(&format!("Digests of {} are known.", text::count(digests.known, "file")));
+        if again > 0 {
+            let wait = text::phrase(again, "file that was migrated waits", "files that were migrated wait");
+            session.warn(&format!(
+                "{wait} again: the list has no SHA-256 of them, and the migration knows no other digest. The next run reads them from the \
+                 source, compares them with the list, and writes them again."
+            ));
+        }
+        if unchecked > 0 {
+            let released = text::phrase(unchecked, "released file is", "released files are");
+            session.warn(&format!("{released} not compared: the list has no SHA-256 of them, and the source no longer has the files."));
+        }
         if digests.missing > 0 {
             let missing = text::phrase(digests.missing, "file", "files");
             session.warn(&format!("The list has {missing} that the source doesn't have; `fulgurite migrate report` names them."));
@@ -155,7 +168,7 @@ fn add_digests(migration: &mut Migration, path: &PathBuf) -> Result<AddedDigests
     let mut add = |rows: &mut Vec<(String, Digest)>| -> Result<()> {
         let folders = migration.settings.family_folders;
         let added = migration.database.add_digests(rows, &|name| family_of(name, folders))?;
-        all = AddedDigests { known: all.known + added.known, missing: all.missing + added.missing, wrong: all.wrong + added.wrong };
+        all += added;
         rows.clear();
         Ok(())
     };

@@ -18,6 +18,7 @@ mod journals;
 mod keys;
 mod matrix;
 mod migrating;
+mod migration_digests;
 mod migration_states;
 mod names;
 mod pictures;

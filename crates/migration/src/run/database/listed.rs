@@ -60,6 +60,21 @@ pub struct AddedDigests {
     pub missing: u64,
     /// Files that were migrated with another SHA-256.
     pub wrong: u64,
+    /// Files that were at the destination, and wait to be read from the source again: the list has
+    /// no SHA-256 of them, and no other digest is known.
+    pub again: u64,
+    /// Released files that can't be compared for the same reason: the source no longer has them.
+    pub unchecked: u64,
+}
+
+impl std::ops::AddAssign for AddedDigests {
+    fn add_assign(&mut self, more: Self) {
+        self.known += more.known;
+        self.missing += more.missing;
+        self.wrong += more.wrong;
+        self.again += more.again;
+        self.unchecked += more.unchecked;
+    }
 }
 
 impl std::ops::AddAssign for Added {
@@ -181,8 +196,10 @@ impl Database {
                 State::Failed
             } else if state == State::Released as i64 {
                 // The source doesn't have it any more.
+                added.unchecked += 1;
                 continue;
             } else {
+                added.again += 1;
                 transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE id = ?1", [id])?;
                 State::Waiting
             };
