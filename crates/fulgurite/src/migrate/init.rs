@@ -117,17 +117,27 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
     }
     let (missing, wrong) = digests.map_or((0, 0), |digests| (digests.missing, digests.wrong));
     let (again, unchecked) = digests.map_or((0, 0), |digests| (digests.again, digests.unchecked));
+    let corrected = digests.map_or(0, |digests| digests.corrected);
     session.answer(|| {
         serde_json::json!({
             "listed": listed, "new": added.new, "changed": added.changed, "reappeared": added.reappeared,
             "left_out": folder::left_out_json(left_out), "with_digest": digests.map(|digests| digests.known), "missing": missing, "wrong": wrong,
-            "again": again, "unchecked": unchecked,
+            "again": again, "unchecked": unchecked, "corrected": corrected,
         })
     });
     session.say(&format!("The source has {}: {} new, {} changed.", text::count(listed, "file"), added.new, added.changed));
     say_left_out(session, left_out);
     if let Some(digests) = digests {
         session.say(&format!("Digests of {} are known.", text::count(digests.known, "file")));
+        if corrected > 0 {
+            let failed = text::phrase(
+                corrected,
+                "failed file is tried again by the next run: its digest",
+                "failed files are tried again by the next run: their digests",
+            );
+            let differ = if corrected == 1 { "differs" } else { "differ" };
+            session.say(&format!("{failed} {differ} from what was known before."));
+        }
         if again > 0 {
             let wait = text::phrase(again, "file that was migrated waits", "files that were migrated wait");
             session.warn(&format!(

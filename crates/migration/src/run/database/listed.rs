@@ -65,6 +65,9 @@ pub struct AddedDigests {
     pub again: u64,
     /// Released files that can't be compared for the same reason: the source no longer has them.
     pub unchecked: u64,
+    /// Failed files that are tried again, because an earlier list, or the source, stated another
+    /// digest of them.
+    pub corrected: u64,
 }
 
 impl std::ops::AddAssign for AddedDigests {
@@ -74,6 +77,7 @@ impl std::ops::AddAssign for AddedDigests {
         self.wrong += more.wrong;
         self.again += more.again;
         self.unchecked += more.unchecked;
+        self.corrected += more.corrected;
     }
 }
 
@@ -153,7 +157,8 @@ impl Database {
     }
 
     /// Adds digests that a list states; a later list overrides an earlier one. A file that was
-    /// migrated is compared: by its SHA-256 at once, by another digest when it is migrated again.
+    /// migrated is compared: by its SHA-256 at once, by another digest when it is migrated again. A
+    /// failed file waits again if its digest is another one than before, unless it was released.
     /// Files that no inventory had become failed ones, in the family that `family` names.
     ///
     /// # Errors
@@ -162,13 +167,7 @@ impl Database {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let (mut added, mut moved) = (AddedDigests::default(), [(0_i64, 0_i64); State::ALL.len()]);
         for (name, digest) in rows {
-            let sql = "SELECT id, bytes, state, sha256, reason, expected FROM file WHERE name = ?1";
-            let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
-                let (id, bytes, state): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                let (sha256, reason, expected): (Option<Vec<u8>>, Option<String>, Option<String>) = (row.get(3)?, row.get(4)?, row.get(5)?);
-                Ok((id, bytes, state, sha256, reason, expected))
-            });
-            let Some((id, bytes, state, sha256, reason, expected)) = known.optional()? else {
+            let Some(Known { id, bytes, state, sha256, reason, expected, stated, was_released, .. }) = known(&transaction, name)? else {
                 let family = name_id(&transaction, "family", &family(name))?;
                 let sql = "INSERT INTO file (name, bytes, family, expected, state, reason) VALUES (?1, 0, ?2, ?3, 3, ?4)";
                 transaction.prepare_cached(sql)?.execute(params![name, family, as_text(digest), NOT_AT_THE_SOURCE])?;
@@ -176,15 +175,24 @@ impl Database {
                 added.missing += 1;
                 continue;
             };
-            if reason.as_deref() == Some(NOT_AT_THE_SOURCE) {
-                added.missing += 1;
-            } else {
-                added.known += 1;
-            }
+            let is_missing = reason.as_deref() == Some(NOT_AT_THE_SOURCE);
+            *(if is_missing { &mut added.missing } else { &mut added.known }) += 1;
             if expected.as_deref() == Some(&*as_text(digest)) {
                 continue;
             }
             transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![id, as_text(digest)])?;
+            // Whatever it failed for, it was compared with a digest that is not in force any more.
+            if state == State::Failed as i64 && !is_missing && !was_released && expected.or(stated).is_some_and(|of| of != as_text(digest))
+            {
+                let sql = "UPDATE file SET state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE id = ?1";
+                transaction.prepare_cached(sql)?.execute([id])?;
+                for (of, sign) in [(State::Failed, -1), (State::Waiting, 1)] {
+                    let of = &mut moved[of as usize];
+                    *of = (of.0 + sign, of.1.saturating_add(sign * bytes));
+                }
+                added.corrected += 1;
+                continue;
+            }
             let is_stored = [State::Written, State::Migrated, State::Released].into_iter().any(|of| of as i64 == state);
             if !is_stored || digest.algorithm() == Algorithm::Sha256 && sha256.as_deref() == Some(digest.value()) {
                 continue;
@@ -289,11 +297,12 @@ struct Known {
     volume: i64,
     block: i64,
     stated: Option<String>,
+    expected: Option<String>,
     sha256: Option<Vec<u8>>,
 }
 
 fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, DatabaseError> {
-    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, stated, sha256 FROM file WHERE name = ?1";
+    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, stated, sha256, expected FROM file WHERE name = ?1";
     let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
         Ok(Known {
             id: row.get(0)?,
@@ -305,6 +314,7 @@ fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, Dat
             block: row.get(6)?,
             stated: row.get(7)?,
             sha256: row.get(8)?,
+            expected: row.get(9)?,
         })
     });
     Ok(known.optional()?)

@@ -203,6 +203,14 @@ fn digests_agree_and_changed_files_wait() {
     migrate(&mut database);
     assert_eq!(digests(&mut database, "b", sha256(3)), (1, 0, 1));
     assert_eq!(database.totals().expect("totals").of(State::Failed).0, 1);
+    // The list was corrected, once; the same digest again changes nothing.
+    let corrected = database.add_digests(&[("b".into(), sha256(2))], &by_letter).expect("added");
+    assert_eq!(corrected, AddedDigests { known: 1, corrected: 1, ..AddedDigests::default() });
+    let totals = database.totals().expect("totals");
+    assert_eq!((totals.of(State::Failed), totals.of(State::Waiting)), ((0, 0), (3, 22)));
+    database.record(&[(2, Change::Failed { reason: "unreadable".into() })]).expect("recorded");
+    assert_eq!(database.add_digests(&[("b".into(), sha256(2))], &by_letter).expect("added").corrected, 0);
+    assert_eq!(database.totals().expect("totals").of(State::Failed).0, 1);
     // What was released stays so.
     migrate(&mut database);
     database.record(&[(2, Change::Released)]).expect("recorded");
