@@ -56,6 +56,20 @@ fn status_names_the_command_that_changes_the_migration() {
 }
 
 #[test]
+fn a_file_that_was_removed_from_the_source_fails_at_once_and_waits_again_when_it_is_back() {
+    let place = with_migration();
+    // Another attempt would come after the longest time that settings allow.
+    let settings = String::from_utf8(place.read("m/migration.toml")).expect("text");
+    place.write("m/migration.toml", settings + "[rules]\nretry_after = \"7 d\"\n");
+    place.good(&["migrate", "inventory", "m"]);
+    fs::rename(place.path("old/3"), place.path("away")).expect("renamed");
+    place.run(&["migrate", "run", "m"]).fails_with(1, "it was at the source when the inventory was taken, and isn't any more (given up)");
+    fs::rename(place.path("away"), place.path("old/3")).expect("renamed");
+    place.good(&["migrate", "inventory", "m"]);
+    assert_eq!(place.good(&["migrate", "run", "m", "--json"]).json()["migrated"], 1);
+}
+
+#[test]
 fn an_archive_in_use_is_named_when_a_migration_to_it_is_set_up() {
     let place = Sandbox::new(3, &["--set=2+1"]);
     place.write("old/1", b"content");

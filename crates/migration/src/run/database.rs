@@ -199,6 +199,8 @@ pub enum DatabaseError {
 const VERSION: i64 = 2;
 /// Why a file failed that only a list of digests has.
 const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
+/// Why a file failed that was in the inventory, and isn't at the source any more.
+pub(super) const VANISHED: &str = "it was at the source when the inventory was taken, and isn't any more";
 /// Files to be tried again of which [`Database::take_retry`] chooses one.
 const RETRIES_LOOKED_AT: usize = 256;
 /// How long a command waits for another that writes.
@@ -324,6 +326,15 @@ impl Database {
     /// [`DatabaseError`].
     pub fn has_run(&self) -> Result<bool, DatabaseError> {
         Ok(self.fact("identity")?.is_some())
+    }
+
+    /// True if the inventory has a file of this name that wasn't released.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn has_file(&self, name: &str) -> Result<bool, DatabaseError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM file WHERE name = ?1 AND was_released = 0)";
+        Ok(self.connection.prepare_cached(sql)?.query_row([name], |row| row.get(0))?)
     }
 
     /// The file, if it waits, and not to be tried again after a failure.

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use fulgurite_digest::{Digest, Digester};
-use fulgurite_places::{Cause, Connection};
+use fulgurite_places::{Cause, Connection, Place};
 
-use super::database::{FileId, FileRow, State};
+use super::database::{Database, DatabaseError, FileId, FileRow, State};
 use super::spool::{FoundLot, Spooled, SpooledFile};
 use super::stages::{Carried, Job, Told, algorithms};
 use super::{LOOK, OnItsWay, Order, RunError, Runner};
@@ -18,6 +18,8 @@ use crate::lot::LotId;
 
 /// Migrated files that a run looks for, before it begins.
 const LOOKED_FOR: usize = 20;
+/// Files of the source that are looked at, to find one that the inventory has.
+const LISTED_MAX: u32 = 1_000;
 /// Bytes of a spooled file that are checked at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -135,6 +137,20 @@ impl Runner<'_> {
         self.lots.insert(lot.id, OnItsWay { files, spooled: Some(found.spooled) });
         self.step(Event::Found { lot, spool })
     }
+}
+
+/// True if the source lists a file that the inventory has: then others that are missing were
+/// removed. False if it can't be listed, or the first files that it lists are unknown.
+pub(super) fn has_known_files(source: &dyn Place, database: &Database) -> Result<bool, DatabaseError> {
+    let Ok(mut connection) = source.connect() else { return Ok(false) };
+    let (mut looked_at, mut found) = (0, Ok(false));
+    // What it listed before a failure counts.
+    let _ = connection.list(&mut |file| {
+        looked_at += 1;
+        found = database.has_file(&file.location);
+        looked_at < LISTED_MAX && matches!(found, Ok(false))
+    });
+    found
 }
 
 /// True unless the file has changed, at the source or in the inventory. A file that is gone from

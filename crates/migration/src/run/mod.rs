@@ -366,6 +366,10 @@ impl Runner<'_> {
         // All files of a lot are of one volume.
         let row = ended.passed.first().map(|file| &file.row).or_else(|| ended.failed.first().map(|(row, _)| row));
         let volume = row.map(|row| row.volume).filter(|volume| ended.stage == Stage::Input && *volume != NO_VOLUME);
+        // A source without any file of the inventory is probably absent, such as the disk of a server
+        // that isn't mounted there.
+        let has_vanished = volume.is_none() && ended.failed.iter().any(|(_, failure)| failure.kind == FailureKind::Vanished);
+        let has_others = has_vanished && earlier::has_known_files(&*self.setup.source, self.database)?;
         let record = match volume {
             Some(volume) => self.volumes.entry(volume).or_default(),
             None => &mut self.records[ended.stage as usize],
@@ -387,7 +391,9 @@ impl Runner<'_> {
                     self.failure.get_or_insert(RunError::Unusable { stage: ended.stage, reason });
                     continue;
                 }
-                FailureKind::Again | FailureKind::Final => record.in_a_row += 1,
+                // Many may have been removed, and the others can be read all the same.
+                FailureKind::Vanished if has_others => {}
+                FailureKind::Again | FailureKind::Final | FailureKind::Vanished => record.in_a_row += 1,
                 // The file itself is to blame.
                 FailureKind::Wrong => {}
             }
@@ -408,7 +414,12 @@ impl Runner<'_> {
                     continue;
                 }
             }
-            let is_final = matches!(failure.kind, FailureKind::Final | FailureKind::Wrong) || row.attempts + 1 >= self.setup.tries;
+            let is_final = match failure.kind {
+                FailureKind::Final | FailureKind::Wrong => true,
+                FailureKind::Vanished => has_others,
+                _ => false,
+            };
+            let is_final = is_final || row.attempts + 1 >= self.setup.tries;
             self.watcher.failed(&row.name, ended.stage, &reason, is_final);
             changes.push((row.id, if is_final { Change::Failed { reason } } else { retry(now_s, self.setup.retry_after, reason) }));
         }

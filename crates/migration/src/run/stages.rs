@@ -14,7 +14,7 @@ use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_domain::Modified;
 use fulgurite_places::{Cause, Connection, Place, Refusal, Unchanged};
 
-use super::database::FileRow;
+use super::database::{FileRow, VANISHED};
 use super::destination::{BackReader, Destination, LotWriter, Outgoing, Stored};
 use super::spool::{SpoolVolume, Spooled, SpooledFile};
 use crate::layout::{Stage, StreamId};
@@ -68,6 +68,8 @@ pub(super) enum FailureKind {
     Final,
     /// It isn't what the inventory states.
     Wrong,
+    /// The source can be reached, and says that it doesn't have the file any more.
+    Vanished,
     /// The place can't be used at all, for a reason that won't go away: no file is to blame.
     Place,
     /// The run stops; the file isn't to blame.
@@ -216,6 +218,9 @@ impl Worker {
                 Err(Refused::File(refusal)) if refusal.cause == Cause::Unsupported => return fail(&refusal, FailureKind::Final),
                 // A folder that isn't there any more fails like its files.
                 Err(Refused::File(refusal)) if is_gone(self) => refusal,
+                Err(Refused::File(refusal)) if refusal.cause == Cause::Missing && stage == Stage::Input => {
+                    return Err(Failure { reason: VANISHED.to_owned(), kind: FailureKind::Vanished });
+                }
                 Err(Refused::File(refusal)) => return fail(&refusal, FailureKind::Again),
             };
             let asked = match refusal.cause {

@@ -102,7 +102,8 @@ impl Connection for At {
         Ok(content.len() as u64)
     }
 
-    fn list(&mut self, _: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+    fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+        let _ = self.0.files().into_keys().all(|name| each(Listed::new(name, None)));
         Ok(())
     }
 
@@ -295,17 +296,59 @@ fn a_file_that_fails_fails_alone_and_is_named() {
     let notes = &mut Notes::default();
     case.run(notes).expect("it runs");
     let of = |name: &str| notes.failed.iter().filter(|failed| failed.0 == name).map(|failed| (failed.1, failed.3)).collect::<Vec<_>>();
-    assert_eq!(of(&names[3]), [(Stage::Input, false), (Stage::Input, true)]);
+    // The source says that it isn't there: no other attempt helps.
+    assert_eq!(of(&names[3]), [(Stage::Input, true)]);
     assert_eq!(of(&names[10]), [(Stage::Input, false)]);
     assert_eq!(of(&names[20]), [(Stage::Output, false), (Stage::Output, true)]);
     let totals = case.database().totals().expect("totals");
     assert_eq!((totals.of(State::Migrated).0, totals.of(State::Failed).0), (58, 2));
     let failed = case.database().in_state(State::Failed, 0, 10).expect("rows");
-    assert!(failed[0].reason.as_deref().is_some_and(|reason| reason.contains("does not exist any more")), "{failed:?}");
+    assert!(
+        failed[0].reason.as_deref().is_some_and(|reason| reason.contains("when the inventory was taken, and isn't any more")),
+        "{failed:?}"
+    );
     // The operator lets them be tried again.
     case.database().retry_failed().expect("retried");
     case.source.files.lock().expect("locked").insert(names[3].clone(), fulgurite_chance::noise(1, failed[0].bytes as usize));
     case.all_arrived();
+}
+
+#[test]
+fn files_that_were_removed_from_the_source_fail_at_once_however_many_and_may_return() {
+    let files = some_files(100);
+    let case = Case::new(&files);
+    // More than the failures in a row that stop a run, and the first ones.
+    let removed: Vec<&String> = files.keys().take(60).collect();
+    let taken: BTreeMap<_, _> = {
+        let mut all = case.source.files.lock().expect("locked");
+        removed.iter().map(|name| ((*name).clone(), all.remove(*name).expect("a file"))).collect()
+    };
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    assert!(notes.failed.len() == 60 && notes.failed.iter().all(|(.., is_final)| *is_final), "{:?}", notes.failed);
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 40);
+    // A later inventory finds some of them.
+    case.source.files.lock().expect("locked").extend(taken.clone().into_iter().take(10));
+    case.add(&taken.iter().take(10).map(|(name, content)| row(name, content.len() as u64)).collect::<Vec<_>>());
+    case.run(&mut Notes::default()).expect("it runs");
+    let totals = case.database().totals().expect("totals");
+    assert_eq!((totals.of(State::Migrated).0, totals.of(State::Failed).0), (50, 50));
+}
+
+#[test]
+fn a_source_without_any_known_file_is_absent_and_no_file_is_given_up() {
+    let files = some_files(100);
+    // As on a server whose disk isn't mounted; another disk has files, too.
+    for others in [BTreeMap::new(), BTreeMap::from([("other".to_owned(), vec![1])])] {
+        let case = Case::new(&files);
+        *case.source.files.lock().expect("locked") = others;
+        let notes = &mut Notes::default();
+        assert!(matches!(case.run(notes), Err(RunError::AllFail { count: FIRST_FAILURES_MAX, stage: Stage::Input, .. })));
+        assert!(notes.failed.iter().all(|(.., is_final)| !is_final), "{:?}", notes.failed);
+        assert_eq!(case.database().totals().expect("totals").of(State::Failed).0, 0);
+        *case.source.files.lock().expect("locked") = files.clone();
+        case.all_arrived();
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_places::VolumePosition;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::{Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, State, as_text, count, slot};
+use super::{Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, State, VANISHED, as_text, count, slot};
 
 /// A file of an inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +128,8 @@ impl Database {
                 let sql = "UPDATE file SET volume = ?2, block = ?3 WHERE id = ?1";
                 transaction.prepare_cached(sql)?.execute(params![known.id, volume, block])?;
             }
-            let mut is_changed = known.bytes.cast_unsigned() != row.bytes || known.reason.as_deref() == Some(NOT_AT_THE_SOURCE);
+            let mut is_changed = known.bytes.cast_unsigned() != row.bytes
+                || known.reason.as_deref().is_some_and(|reason| [NOT_AT_THE_SOURCE, VANISHED].contains(&reason));
             if let Some(digest) = row.digest.as_ref().filter(|digest| known.stated.as_deref() != Some(&*as_text(digest))) {
                 transaction.prepare_cached("UPDATE file SET stated = ?2 WHERE id = ?1")?.execute(params![known.id, as_text(digest)])?;
                 is_changed |= match &known.sha256 {
