@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use super::quantity::Dimension;
 use super::setting_type::SettingType;
 
+/// Columns of a line of comments, at most.
+const COMMENT_COLUMNS: usize = 100;
+
 /// All sections with their settings, in order of declaration.
 #[derive(Debug)]
 pub(super) struct Schema(Vec<SectionRecord>);
@@ -99,6 +102,43 @@ impl Schema {
         out
     }
 
+    /// As [`Reader::commented`](super::Reader::commented).
+    pub(super) fn commented(&self, given: &[(&str, String)]) -> String {
+        let mut out = String::new();
+        self.comment_section(Self::TOP, given, &mut out);
+        out
+    }
+
+    fn comment_section(&self, section: SectionId, given: &[(&str, String)], out: &mut String) {
+        let SectionRecord { path, about, is_repeated, settings, children } = &self.0[section.0];
+        if *is_repeated {
+            return;
+        }
+        let of = |setting: &SettingRecord| {
+            let name = if path.is_empty() { setting.name.to_owned() } else { format!("{path}.{}", setting.name) };
+            given.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str())
+        };
+        if !path.is_empty() && !settings.is_empty() {
+            out.push('\n');
+            comment(about, out);
+            let mark = if settings.iter().any(|setting| of(setting).is_some()) { "" } else { "#" };
+            writeln!(out, "{mark}[{path}]").expect("writing to a string");
+        }
+        for setting in settings {
+            let default = setting.default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
+            let (mark, value) = match (of(setting), default) {
+                (Some(value), _) => ("", value),
+                (None, Some(default)) => ("#", default),
+                (None, None) => continue,
+            };
+            comment(setting.about, out);
+            writeln!(out, "{mark}{} = {value}", setting.name).expect("writing to a string");
+        }
+        for (_, child) in children {
+            self.comment_section(*child, given, out);
+        }
+    }
+
     fn print_section(&self, section: SectionId, out: &mut String) {
         let SectionRecord { path, about, is_repeated, settings, children } = &self.0[section.0];
         match (path.is_empty(), *is_repeated) {
@@ -119,6 +159,22 @@ impl Schema {
             self.print_section(*child, out);
         }
     }
+}
+
+/// Writes a text as comments of at most [`COMMENT_COLUMNS`] columns.
+fn comment(text: &str, out: &mut String) {
+    let mut columns = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count() + 1;
+        if columns == 0 || columns + width > COMMENT_COLUMNS {
+            out.push_str(if columns == 0 { "#" } else { "\n#" });
+            columns = 1;
+        }
+        out.push(' ');
+        out.push_str(word);
+        columns += width;
+    }
+    out.push('\n');
 }
 
 fn units() -> String {

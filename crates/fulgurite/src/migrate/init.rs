@@ -12,6 +12,7 @@ use fulgurite_audit::inventory::Checksums;
 use fulgurite_digest::Digest;
 use fulgurite_migration::run::database::{AddedDigests, State};
 use fulgurite_migration::run::inventory::{Inventoried, family_of};
+use fulgurite_migration::run::settings::new_file;
 use fulgurite_places::{Cause, LeftOut, Place, Refusal};
 use fulgurite_service::control::is_served;
 
@@ -73,10 +74,12 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     if ArchivePlace::home_of(&to).is_none() {
         probe(&*source, &*destination)?;
     }
-    let mut settings = format!("{}\n{}", section("source", &from, &from_options), section("destination", &to, &to_options));
+    let mut given = [place_settings("source", &from, &from_options), place_settings("destination", &to, &to_options)].concat();
     if let Some(library) = tape_place::open(&from) {
-        settings += &format!("\n[streams]\ninputs = {}\n", library?.settings().drives);
+        given.push(("streams.inputs".to_owned(), library?.settings().drives.to_string()));
     }
+    let given: Vec<(&str, String)> = given.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let settings = new_file(&given);
     let migration = Migration::make(&asked.folder, &settings)?;
     let in_use = ArchivePlace::folder_of(&to).filter(|home| fulgurite_archive::is_in_use(home));
     session.answer(|| serde_json::json!({ "folder": migration.folder, "from": from, "to": to, "destination_in_use": in_use.is_some() }));
@@ -92,12 +95,15 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// A section of the settings.
-fn section(name: &str, place: &str, options: &[(String, String)]) -> String {
+/// The settings of a place, by their full names, as TOML.
+fn place_settings(section: &str, place: &str, options: &[(String, String)]) -> Vec<(String, String)> {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let options: Vec<String> = options.iter().map(|(key, value)| quoted(&format!("{key}={value}"))).collect();
-    let options = if options.is_empty() { String::new() } else { format!("options = [{}]\n", options.join(", ")) };
-    format!("[{name}]\nplace = {}\n{options}", quoted(place))
+    let mut settings = vec![(format!("{section}.place"), quoted(place))];
+    if !options.is_empty() {
+        settings.push((format!("{section}.options"), format!("[{}]", options.join(", "))));
+    }
+    settings
 }
 
 /// Says what the source has that isn't migrated.

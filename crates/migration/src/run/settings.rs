@@ -72,6 +72,17 @@ pub fn reference() -> String {
     reader.reference(INTRODUCTION)
 }
 
+/// The file of a new migration: the settings in `given`, by full names such as `source.place` and
+/// with values as TOML, and all others commented out, with their defaults.
+#[must_use]
+pub fn new_file(given: &[(&str, String)]) -> String {
+    const HEADING: &str = "# Settings of a migration; docs/migration-settings.md has their units and ranges. To change one, remove the #\n\
+                           # before it and before its [section]. They take effect with the next run.\n";
+    let mut reader = Reader::new(Document::empty(FILE));
+    settings(&mut reader, Path::new(""));
+    format!("{HEADING}{}", reader.commented(given))
+}
+
 fn settings(reader: &mut Reader, folder: &Path) -> MigrationSettings {
     let source = place(reader, "source", "The source: where the files are.");
     let destination = place(reader, "destination", "The destination: where they go.");
@@ -186,6 +197,29 @@ mod tests {
             page,
             "docs/migration-settings.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-migration docs_migration` writes it"
         );
+    }
+
+    #[test]
+    fn a_new_file_with_all_comments_removed_states_the_defaults() {
+        let given = [("source.place", "\"/a\"".to_owned()), ("destination.place", "\"/b\"".to_owned())];
+        let file = new_file(&given);
+        assert!(file.lines().filter(|line| line.starts_with("# ")).all(|line| line.chars().count() <= 110), "{file}");
+        let read = |text: &str| {
+            let mut reader = Reader::new(Document::parse(FILE, text).expect("TOML"));
+            settings(&mut reader, Path::new("m"));
+            reader.finish().expect("settings")
+        };
+        // `# ` begins an explanation, `#` a setting.
+        let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+        let uncommented: String = file.lines().map(|line| format!("{}\n", if is_setting(&line) { &line[1..] } else { line })).collect();
+        let settings_of = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
+        let complete = read("[source]\nplace = \"/a\"\n[destination]\nplace = \"/b\"\n");
+        assert_eq!((read(&file), read(&uncommented)), (complete.clone(), complete.clone()));
+        // Each setting has a line of its own, and explanations contain none.
+        assert_eq!(settings_of(&uncommented), settings_of(&complete), "{uncommented}");
+        assert!(file.contains("# Attempts for a file before it is given up.\n#tries = 3\n"), "{file}");
+        let with_inputs = new_file(&[&given[..], &[("streams.inputs", "2".to_owned())]].concat());
+        assert!(with_inputs.contains("\n[streams]\n") && with_inputs.contains("\ninputs = 2\n"), "{with_inputs}");
     }
 
     #[test]
