@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use fulgurite_domain::SetShape;
 use fulgurite_glass::decoder::DecoderKind;
 use fulgurite_glass::emulator::Preset;
@@ -39,6 +39,28 @@ pub(crate) struct Cli {
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Commands that use no archive. They accept `--archive`, as all commands do, but their help
+/// doesn't show it.
+const WITHOUT_ARCHIVE: [&str; 9] = ["inspect", "decode-worker", "demo", "bench", "ingest", "retrieve", "migrate", "twin", "channel"];
+
+impl Cli {
+    /// The arguments of this process.
+    ///
+    /// # Errors
+    /// If they are wrong, or ask for help or the version.
+    pub(crate) fn parsed() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::with_hidden().try_get_matches()?)
+    }
+
+    fn with_hidden() -> clap::Command {
+        let command = Self::command();
+        let archive = command.get_arguments().find(|argument| argument.get_id() == "archive").cloned();
+        let archive = archive.expect("it is a field of this struct").hide(true);
+        // A command's own argument takes precedence over the global one of the same name.
+        WITHOUT_ARCHIVE.into_iter().fold(command, |command, name| command.mut_subcommand(name, |of| of.arg(archive.clone())))
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -58,7 +58,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Parser;
 use fulgurite_archive::{Access, Archive, ArchiveError, Replace, settings};
 use fulgurite_domain::Medium;
 
@@ -135,7 +134,7 @@ fn current_folder() -> Result<PathBuf> {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parsed() {
         Ok(cli) => cli,
         Err(error) => return unparsed(&error),
     };

@@ -280,6 +280,23 @@ fn every_command_has_help_and_the_program_a_version() {
 }
 
 #[test]
+fn the_help_of_commands_that_use_no_archive_does_not_name_one() {
+    let place = Sandbox::empty();
+    let without = ["inspect", "decode-worker", "demo", "bench", "ingest", "retrieve", "migrate", "twin", "channel"];
+    for words in commands(&place) {
+        for help in ["--help", "-h"] {
+            let shown = place.good(&[&words[..], &[help.to_owned()]].concat()).text();
+            assert_eq!(shown.contains("--archive <"), !without.contains(&words[0].as_str()), "{words:?}: {shown}");
+        }
+    }
+    // It is accepted, before a command and behind it.
+    place.good(&["-A", "nowhere", "migrate", "reference"]);
+    place.good(&["migrate", "tapes", "reference", "--archive=nowhere"]);
+    place.run(&["status", "-A", "nowhere"]).fails_with(1, "nowhere");
+    place.run(&["-A", "nowhere", "status"]).fails_with(1, "nowhere");
+}
+
+#[test]
 fn without_an_archive_commands_say_how_to_name_one() {
     let place = Sandbox::empty();
     for command in [&["ls"][..], &["flush"], &["status"], &["verify"], &["keys", "export", "--plain", "k"], &["catalogue", "rebuild"]] {
