@@ -41,9 +41,9 @@ impl Reader {
     }
 
     /// A file with a line for each setting declared so far: those in `given`, by full names such as
-    /// `drives.count` and with values as TOML, take effect. The others are commented out, with their
-    /// defaults (`#count = 20`), below what they mean (`# The number of …`). Arrays of tables, and
-    /// settings without a default that are not given, are left out.
+    /// `drives.count` and with values as TOML, take effect. The others are commented out, with
+    /// their defaults (`#count = 20`), below what they mean (`# The number of …`). Arrays of
+    /// tables, and settings without a default that are not given, are left out.
     #[must_use]
     pub fn commented(&self, given: &[(&str, String)]) -> String {
         self.schema.commented(given)

@@ -81,7 +81,7 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     let given: Vec<(&str, String)> = given.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     let settings = new_file(&given);
     let migration = Migration::make(&asked.folder, &settings)?;
-    let in_use = ArchivePlace::folder_of(&to).filter(|home| fulgurite_archive::is_in_use(home));
+    let in_use = ArchivePlace::home_of(&to).filter(|home| fulgurite_archive::is_in_use(home));
     session.answer(|| serde_json::json!({ "folder": migration.folder, "from": from, "to": to, "destination_in_use": in_use.is_some() }));
     session.say(&format!("A migration from {from} to {to} is set up in {}.", text::path(&migration.folder)));
     session.say("`fulgurite migrate run` begins it; migration.toml has its settings.");

@@ -366,8 +366,8 @@ impl Runner<'_> {
         // All files of a lot are of one volume.
         let row = ended.passed.first().map(|file| &file.row).or_else(|| ended.failed.first().map(|(row, _)| row));
         let volume = row.map(|row| row.volume).filter(|volume| ended.stage == Stage::Input && *volume != NO_VOLUME);
-        // A source without any file of the inventory is probably absent, such as the disk of a server
-        // that isn't mounted there.
+        // A source without any file of the inventory is probably absent, such as the disk of a
+        // server that isn't mounted there.
         let has_vanished = volume.is_none() && ended.failed.iter().any(|(_, failure)| failure.kind == FailureKind::Vanished);
         let has_others = has_vanished && earlier::has_known_files(&*self.setup.source, self.database)?;
         let record = match volume {
