@@ -39,7 +39,9 @@ pub fn range(scenario: &Scenario) -> Option<Range> {
         }
         simulate(&scaled).elapsed()
     };
-    Some(Range { least: elapsed(|by| by.min(1.0)), most: elapsed(|by| by.max(1.0)) })
+    // Faster streams take lots in another order, so now and then they end a little later.
+    let times = [elapsed(|by| by.min(1.0)), elapsed(|by| by.max(1.0)), elapsed(|_| 1.0)];
+    Some(Range { least: times.into_iter().min()?, most: times.into_iter().max()? })
 }
 
 /// For each stage of a station, the planned streams and the measured ones.
