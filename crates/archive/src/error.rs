@@ -275,7 +275,8 @@ fn no_store(store: &str) -> String {
     }
     format!(
         "store {store} can't be used, and every other store that can be used holds a platter of the same set. \
-         Change the disk and run `fulgurite store replace {store}`, or add a store with `fulgurite store add FOLDER`"
+         If it is read-only, make it writable; if its disk is gone, change it and run `fulgurite store replace {store}`; or add a store with \
+         `fulgurite store add FOLDER`"
     )
 }
 

@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::digest;
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_new_file::{NewFile, part_name};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use self::names::Target;
@@ -301,7 +302,9 @@ fn restore(
     match version.record.kind {
         Kind::SymbolicLink => restore_link(reader, version, &parent, &path, existing)?,
         _ => {
-            let folder = File::open(&parent)?;
+            // A folder that may not be listed can take files.
+            let folder =
+                rustix::fs::open(&parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
             let replaces = existing == Existing::Replace;
             restore_file(reader, version, folder.as_fd(), progress)?.publish(name, replaces).map_err(|errno| match errno {
                 Errno::EXIST => RestoreError::Exists(path.clone()),

@@ -52,8 +52,9 @@ impl StoreSnapshot {
         Self { readable, unavailable, has_unknown: has_unknown_places(archive) }
     }
 
-    pub(crate) fn has(&self, store: &str) -> bool {
-        self.readable.iter().any(|(name, _)| name == store)
+    /// Why a store can't be used, unless it can, or the settings don't name it.
+    pub(crate) fn hindrance(&self, store: &str) -> Option<Hindrance> {
+        self.unavailable.iter().find(|unavailable| unavailable.store == store).map(|unavailable| unavailable.hindrance)
     }
 
     pub(crate) fn readable(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
@@ -134,6 +135,13 @@ impl OpenSet {
     pub(crate) fn for_verification(archive: &Archive, description: &SetDescription) -> Self {
         StoreSnapshot::take(archive).open_set(description, true)
     }
+}
+
+/// The stores of an archive that can't be used, and why. One whose disk is in the place of another
+/// can be used.
+#[must_use]
+pub fn unavailable_stores(archive: &Archive) -> Vec<UnavailableStore> {
+    StoreSnapshot::take(archive).unavailable
 }
 
 /// Returns the store on which each platter was found, or the reason why it can't be read.

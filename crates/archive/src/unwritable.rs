@@ -40,10 +40,10 @@ pub fn is_unwritable(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// An error of SQLite that a full disk causes, of which its own text doesn't speak.
 #[derive(Debug, thiserror::Error)]
-#[error("the disk of the database is full ({0})")]
+#[error("the index of the database's log can't be enlarged: is the disk full?")]
 struct DiskFull(#[source] rusqlite::Error);
 
-/// An error of SQLite, in words that say what to do where its own don't.
+/// An error of SQLite, with its most likely cause where its own text names none.
 pub(crate) fn explained(error: rusqlite::Error) -> Box<dyn std::error::Error + Send + Sync> {
     match error {
         // The index of the log is made with its full size, so that writing to it can't fail.

@@ -46,9 +46,36 @@ pub(crate) struct ArchiveFolder {
 
 impl ArchiveFolder {
     /// The folder that the options of a place name.
-    pub(crate) fn of(options: &[(String, String)]) -> Self {
-        let named = options.iter().find(|(key, _)| key == PREFIX);
-        Self { prefix: named.map_or_else(Vec::new, |(_, name)| [&name_at(name), &b"/"[..]].concat()) }
+    ///
+    /// # Errors
+    /// [`Misuse`] if an option is none of an archive's or is given twice, or its value can't be the
+    /// name of a folder.
+    pub(crate) fn of(options: &[(String, String)]) -> Result<Self> {
+        if let Some((key, _)) = options.iter().find(|(key, _)| key != PREFIX) {
+            let text = format!("archives have no option {key:?}, only {PREFIX:?}; their own settings say where their stores are");
+            return Err(Misuse(text).into());
+        }
+        let value = match options {
+            [] => return Ok(Self::default()),
+            [(_, value)] => value,
+            _ => return Err(Misuse(format!("the option {PREFIX:?} is given twice")).into()),
+        };
+        let prefix = [&name_at(value), &b"/"[..]].concat();
+        let is_folder =
+            prefix[..prefix.len() - 1].split(|&byte| byte == b'/').all(|part| !part.is_empty() && part != b"." && part != b"..");
+        if !is_folder || is_reserved(&ObjectName(prefix.clone())) {
+            return Err(Misuse(format!("{PREFIX}={value:?} is not the name of a folder in an archive, as in {PREFIX}=photos/2026")).into());
+        }
+        Ok(Self { prefix })
+    }
+
+    /// The folder as in an address of a web page, for those who read it; empty for all of the
+    /// archive.
+    pub(crate) fn suffix(&self) -> String {
+        match self.prefix.split_last() {
+            None => String::new(),
+            Some((_, folder)) => format!("?{PREFIX}={}", location_of(folder)),
+        }
     }
 
     /// The name of the object at a location.
@@ -59,8 +86,12 @@ impl ArchiveFolder {
 
 impl ArchivePlace {
     /// The place that an address stands for, if it is an archive's.
-    pub(crate) fn of(address: &str, options: &[(String, String)]) -> Option<Self> {
-        Self::home_of(address).map(|home| Self::new(home.into(), ArchiveFolder::of(options)))
+    ///
+    /// # Errors
+    /// Those of [`ArchiveFolder::of`].
+    pub(crate) fn of(address: &str, options: &[(String, String)]) -> Result<Option<Self>> {
+        let Some(home) = Self::home_of(address) else { return Ok(None) };
+        Ok(Some(Self::new(home.into(), ArchiveFolder::of(options)?)))
     }
 }
 
@@ -73,17 +104,7 @@ pub(crate) fn stored(address: &str, options: &[(String, String)]) -> Result<Opti
     if folder.is_empty() {
         return Err(Misuse(format!("{SCHEME} needs the archive's folder, as in {SCHEME}/srv/archive")).into());
     }
-    for (key, value) in options {
-        if key != PREFIX {
-            let text = format!("{address} has no option {key:?}, only {PREFIX:?}; the archive's own settings say where its stores are");
-            return Err(Misuse(text).into());
-        }
-        let name = name_at(value);
-        let is_folder = name.split(|&byte| byte == b'/').all(|part| !part.is_empty() && part != b"." && part != b"..");
-        if !is_folder || is_reserved(&ObjectName([&name, &b"/"[..]].concat())) {
-            return Err(Misuse(format!("{PREFIX}={value:?} is not the name of a folder in an archive, as in {PREFIX}=photos/2026")).into());
-        }
-    }
+    ArchiveFolder::of(options)?;
     let full = std::path::absolute(folder).with_context(|| format!("can't make {folder:?} an absolute path"))?;
     let full = full.to_str().context("the folder's path isn't UTF-8")?;
     Ok(Some(format!("{SCHEME}{full}")))
@@ -328,8 +349,9 @@ mod tests {
 
     #[test]
     fn only_addresses_with_the_scheme_are_archives() {
-        assert!(ArchivePlace::of("/srv/archive", &[]).is_none() && ArchivePlace::of("s3://archive:x", &[]).is_none());
-        assert_eq!(ArchivePlace::of("archive:/srv/a", &[]).map(|place| place.home), Some("/srv/a".into()));
+        let home = |address| ArchivePlace::of(address, &[]).expect("no options").map(|place| place.home);
+        assert!(home("/srv/archive").is_none() && home("s3://archive:x").is_none());
+        assert_eq!(home("archive:/srv/a"), Some("/srv/a".into()));
         assert_eq!(stored("archive:/srv/a", &[]).ok(), Some(Some("archive:/srv/a".to_owned())));
         assert_eq!(stored("/srv/a", &[]).ok(), Some(None));
         assert!(stored("archive:", &[]).is_err());
@@ -339,6 +361,8 @@ mod tests {
         {
             assert_eq!(stored("archive:/srv/a", &[("prefix".into(), prefix.into())]).is_ok(), is_valid, "{prefix:?}");
         }
+        let twice = [("prefix".to_owned(), "a".to_owned()), ("prefix".to_owned(), "b".to_owned())];
+        assert!(stored("archive:/srv/a", &twice).is_err());
         assert!(stored("archive:/srv/a", &[("prefix".into(), RESERVED_FOLDER.trim_end_matches('/').into())]).is_err());
         let relative = stored("archive:a", &[]).expect("it becomes absolute").expect("it is an archive");
         assert!(std::path::Path::new(&relative[SCHEME.len()..]).is_absolute());

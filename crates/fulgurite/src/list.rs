@@ -374,7 +374,7 @@ impl<'a> Status<'a> {
         for StoreStatus { store, trouble, read_only, platters } in &self.stores {
             let held = count(*platters, "platter");
             session.say(&match trouble {
-                None if let Some(why) = read_only => format!("store     {}: READ-ONLY, {held}: {why}", store.name()),
+                None if let Some(why) = read_only => format!("store     {}: {}, {held}: {why}", store.name(), why.state().to_uppercase()),
                 None => {
                     let free = store.free_bytes().map_or_else(String::new, |free| format!(", {} free", bytes(free)));
                     format!("store     {}: {}, {held}{free}", store.name(), store.place())

@@ -18,7 +18,7 @@ pub(crate) enum Use {
 
 /// The place that an address stands for.
 pub(crate) fn open(place: &str, options: &[(String, String)]) -> Result<Box<dyn Place>> {
-    if let Some(archive) = ArchivePlace::of(place, options) {
+    if let Some(archive) = ArchivePlace::of(place, options)? {
         return Ok(Box::new(archive));
     }
     if let Some(library) = tape_place::open(place) {

@@ -1,14 +1,13 @@
 //! The commands `verify`, `scrub`, `platters`, `recover` and `inspect`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
-use fulgurite_archive::store::check_all;
-use fulgurite_archive::store_snapshot::locate_platters;
+use fulgurite_archive::store_snapshot::{locate_platters, unavailable_stores};
 use fulgurite_archive::unread::{Hindrance, NoPlatter, absent_text, store_names};
 use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};
@@ -202,7 +201,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         let what = match finding.state() {
             PlatterState::Missing => "missing".to_owned(),
             PlatterState::Absent | PlatterState::Unreadable => format!("{on}unreadable: {}", refused()),
-            PlatterState::Elsewhere if finding.hindrance().is_some() => format!("{on}whole; its own store is absent"),
+            PlatterState::Elsewhere if let Some(why) = finding.own_store => format!("{on}whole; its own store is {why}"),
             PlatterState::Elsewhere | PlatterState::Sound => format!("{on}whole"),
             PlatterState::Damaged if finding.unreadable > 0 => format!("{on}damaged: {}; {}", damage(), refused()),
             PlatterState::Damaged => format!("{on}damaged: {}", damage()),
@@ -289,12 +288,9 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
     }
     if displaced > 0 {
         parts.push(format!(
-            "{}: mount it. If it is gone for good, `fulgurite scrub --replace-absent` writes {} to a store that has none of the set",
-            phrase(
-                displaced,
-                "platter is on another store because its own is absent",
-                "platters are on other stores because their own are absent"
-            ),
+            "{} can't be used: mount it, or check the disk. If it is gone for good, `fulgurite scrub --replace-absent` writes {} to a \
+             store that has none of the set",
+            phrase(displaced, "platter is on another store, and its own", "platters are on other stores, and their own"),
             if displaced == 1 { "it" } else { "them" },
         ));
     }
@@ -316,9 +312,8 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let rows = archive.catalogue().platters()?;
     let sets = archive.catalogue().sets()?;
     let found = locate_platters(&archive, rows.iter().map(|row| &row.place));
-    let checked = check_all(archive.stores());
-    let hindered: HashSet<&str> =
-        archive.stores().iter().zip(&checked).filter(|(_, checked)| checked.is_err()).map(|(store, _)| store.name()).collect();
+    let unavailable = unavailable_stores(&archive);
+    let hindrance_of = |name: &str| unavailable.iter().find(|store| store.store == name).map(|store| store.hindrance);
     let mut outcome = Outcome::Good;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !session.json && !rows.is_empty() {
@@ -327,9 +322,9 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     for (row, found) in rows.iter().zip(found) {
         let set = sets.iter().find(|set| set.description.id == row.set).map(|set| &set.description);
         let state = state(row, &found);
-        // Nothing is wrong with a platter that is elsewhere while its own store is absent.
-        let is_displaced = state == PlatterState::Elsewhere && hindered.contains(row.place.store.as_str());
-        outcome = outcome.worst(match state.hindrance().or(is_displaced.then_some(Hindrance::Absent)) {
+        // Nothing is wrong with a platter that is elsewhere while its own store can't be used.
+        let of_store = if state == PlatterState::Elsewhere { hindrance_of(&row.place.store) } else { None };
+        outcome = outcome.worst(match state.hindrance().or(of_store) {
             None => Outcome::troubled_if(state != PlatterState::Sound),
             hindrance => Outcome::hindered(hindrance),
         });

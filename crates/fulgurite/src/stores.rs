@@ -172,8 +172,11 @@ impl Row<'_> {
 
     fn outcome(&self) -> Outcome {
         let hindrance = self.error.as_ref().map(StoreError::hindrance);
-        // A platter that is elsewhere while its own store is absent can't be put back.
-        let elsewhere = if self.error.is_none() { self.elsewhere } else { 0 };
+        // A platter that is elsewhere while its own store can't be used can't be put back.
+        let elsewhere = match &self.error {
+            None | Some(StoreError::Misplaced(_)) => self.elsewhere,
+            Some(_) => 0,
+        };
         Outcome::troubled_if(self.missing + elsewhere + self.damaged > 0).worst(Outcome::hindered(hindrance))
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn limits(section: &mut Section<'_>) -> [Option<u64>; 24] {
         "limits",
         per_hour(rate("0 B/s"..="1 PB/s")),
         &unlimited,
-        "Rate at which the source is read in each hour of the day, UTC. With 0, it isn't read in that hour; 1 PB/s is no limit.",
+        "Rate at which the source is read in each hour of the day, UTC. With 0, it isn't read in that hour; 1000 TB/s means no limit.",
     );
     limits.map(|limit: f64| (limit < UNLIMITED).then_some(limit as u64))
 }

@@ -155,7 +155,8 @@ impl Intake {
 
     /// Starts an upload of content whose SHA-256 the caller states, as for content that it hashed
     /// just before. The archive doesn't compute it again; each reader of the object does, and gets
-    /// an error if it is another. So the caller should read the object back before it relies on it.
+    /// an error if the content doesn't match. So the caller should read the object back before it
+    /// relies on it.
     #[must_use]
     pub fn upload_stated(&self, sha256: Digest) -> Upload {
         let mut upload = self.upload();

@@ -76,6 +76,8 @@ pub(super) struct EarlierSets {
     pub(super) writing: HashSet<SetId>,
     /// Platters whose file tables it lists as unreadable.
     pub(super) unreadable_tables: HashSet<PlatterId>,
+    /// True if it lists all versions that it knew: none lacked its key, or couldn't be opened.
+    pub(super) lists_all: bool,
     /// Versions whose tombstones are not in staging, and were not found on platters so far.
     pub(super) unlocated: HashSet<VersionId>,
 }
@@ -144,8 +146,10 @@ impl Rebuild<'_> {
                 }
             }
         }
+        known.lists_all = true;
         let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| earlier.unlisted(after.copied(), BATCH))? {
+            known.lists_all &= page.iter().all(|version| !matches!(version.why, Unlisted::NoKey | Unlisted::UnreadableRecord));
             let tables = page.iter().filter(|version| version.why == Unlisted::UnreadableTable);
             known.unreadable_tables.extend(tables.map(|table| PlatterId(table.id.0)));
         }

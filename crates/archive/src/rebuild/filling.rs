@@ -100,7 +100,10 @@ impl Rebuild<'_> {
     /// since it may have lost its platters. While places remain unseen, the table of such a set
     /// doesn't count as lost; nor does it if an earlier catalogue lists all that is on the set.
     fn note_lost_table(&mut self, found: &FoundSet, header: &Header, why: &str) -> Result<(), ArchiveError> {
-        if found.is_doubtful() && found.is_content_known {
+        let table = UnlistedVersion::new(VersionId(header.platter.0), Unlisted::UnreadableTable);
+        let is_listed = found.was_staged || (found.was_left_out && !self.unreadable_tables.contains(&header.platter));
+        if found.is_doubtful() && is_listed && self.lists_all {
+            self.known_tables.push(table);
             return Ok(());
         }
         if found.misses_too_many() && !self.report.unseen.is_empty() {
@@ -118,7 +121,6 @@ impl Rebuild<'_> {
         }
         self.watcher.trouble(Trouble::Note(&text));
         self.report.lost_tables += 1;
-        let table = UnlistedVersion::new(VersionId(header.platter.0), Unlisted::UnreadableTable);
         Ok(self.archive.catalogue().adopt_unlisted(&[table])?)
     }
 

@@ -21,10 +21,12 @@ pub(super) struct FoundSet {
     was_complete: bool,
     /// True if an earlier catalogue listed the set as being written, or left it out.
     pub(super) was_writing: bool,
-    /// True if the earlier catalogue lists whatever is on the set, so that a lost file table hides
-    /// nothing: the set was being written from what is in its staging, or was left out and its
-    /// tables were read or given up.
-    pub(super) is_content_known: bool,
+    /// True if the earlier catalogue listed the set as being written: then it lists all that was
+    /// staged for it.
+    pub(super) was_staged: bool,
+    /// True if the earlier catalogue left the set out: then it lists those of its file tables that
+    /// couldn't be read, unless they were given up.
+    pub(super) was_left_out: bool,
 }
 
 /// A platter without a readable header that no other platter's header lists.
@@ -46,7 +48,7 @@ impl FoundSet {
         let description = SetDescription::of(&header, |platter| place(&platter).cloned().unwrap_or_else(|| UNKNOWN_STORE.to_owned()));
         let missing = description.platters.iter().filter(|place| !places.contains_key(&place.platter)).count();
         let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
-        Self { was_complete, was_writing, is_content_known: was_writing, header, description, missing }
+        Self { was_complete, was_writing, was_staged: was_writing, was_left_out: false, header, description, missing }
     }
 
     /// True if the set was probably never finished, and its content was written to another set

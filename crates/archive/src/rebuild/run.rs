@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use fulgurite_domain::{SetId, VersionId};
+use fulgurite_domain::{PlatterId, SetId, VersionId};
 
 use super::earlier::{Earlier, EarlierSets, OldCopies};
 use super::platters::{FoundSet, SetlessPlatter};
@@ -11,7 +11,7 @@ use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_place
 use super::{RebuildReport, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    ArchivedVersion, Change, FoundVersion, NewVersion, PlatterPlace, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
+    ArchivedVersion, Change, FoundVersion, NewVersion, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
 };
 use crate::remove::restage;
 use crate::watch::{Trouble, Watcher};
@@ -24,6 +24,12 @@ pub(super) struct Rebuild<'a> {
     pub(super) segments: Vec<u64>,
     /// Segments with damaged places, and how many of their bytes are damaged.
     pub(super) damaged_segments: BTreeMap<u64, u64>,
+    /// File tables that the earlier catalogue lists as unreadable, and whether it lists nothing
+    /// else that it couldn't open, so that it lists all that it knew.
+    pub(super) unreadable_tables: HashSet<PlatterId>,
+    pub(super) lists_all: bool,
+    /// Unreadable file tables of which the earlier catalogue lists the content.
+    pub(super) known_tables: Vec<UnlistedVersion>,
     /// Versions in staging.
     pub(super) staged: HashSet<VersionId>,
     /// Removed versions, with the segment of their tombstone; 0 if it is in no segment.
@@ -53,6 +59,9 @@ impl<'a> Rebuild<'a> {
             report: RebuildReport { unseen, ..RebuildReport::default() },
             segments: Vec::new(),
             damaged_segments: BTreeMap::new(),
+            unreadable_tables: HashSet::new(),
+            lists_all: false,
+            known_tables: Vec::new(),
             staged: HashSet::new(),
             tombstones: HashMap::new(),
             only_in_doubtful: HashSet::new(),
@@ -85,6 +94,9 @@ impl<'a> Rebuild<'a> {
             earlier.read(|earlier| self.carry_over(earlier))?;
         }
         if earlier.catalogue.is_none() || earlier.is_damaged {
+            // What it lists was not all carried over.
+            self.report.lost_tables += self.known_tables.len() as u64;
+            self.archive.catalogue().adopt_unlisted(&self.known_tables)?;
             self.unlist_damaged_segments()?;
         }
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed_sets.contains(&found.description.id)))?;
@@ -115,6 +127,8 @@ impl<'a> Rebuild<'a> {
         self.damaged_segments = std::mem::take(&mut scanned.damaged);
         let mut known = earlier.query(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
         self.unlocated = std::mem::take(&mut known.unlocated);
+        self.unreadable_tables = std::mem::take(&mut known.unreadable_tables);
+        self.lists_all = known.lists_all;
         let OldCopies { mut needed, spare_copies } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
         scanned.versions.append(&mut needed);
         Ok((scanned, spare_copies, known))
@@ -129,9 +143,7 @@ impl<'a> Rebuild<'a> {
         let (mut sets, setless) = self.find_sets(known);
         for found in &mut sets {
             if found.description.platters.iter().any(|place| is_left_out(place.platter)) {
-                found.was_writing = true;
-                let is_unread = |place: &PlatterPlace| known.unreadable_tables.contains(&place.platter);
-                found.is_content_known |= is_whole && !found.description.platters.iter().any(is_unread);
+                (found.was_writing, found.was_left_out) = (true, true);
             }
         }
         for SetlessPlatter { platter, store, why } in setless {

@@ -83,10 +83,9 @@ pub struct PlatterFinding {
     pub turned_up: bool,
     /// The other store on which it was found.
     pub elsewhere: Option<String>,
-    /// True if its own store could be checked. If the platter is elsewhere, its own store may be
-    /// absent.
-    #[serde(rename = "own_store_is_there")]
-    pub own_store_is_readable: bool,
+    /// If the platter is elsewhere: why its own store can't be used, unless it can.
+    #[serde(default)]
+    pub own_store: Option<Hindrance>,
     /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
     /// refused to read.
     pub lost_sectors: u64,
@@ -125,7 +124,7 @@ impl PlatterFinding {
             unavailable: None,
             turned_up: false,
             elsewhere: None,
-            own_store_is_readable: true,
+            own_store: None,
             lost_sectors: 0,
             expected_losses: 0,
             lost_tracks: 0,
@@ -151,11 +150,12 @@ impl PlatterFinding {
     }
 
     /// Why the platter, or its own store, can't be reached now although nothing is known to be
-    /// wrong with it: it could not be read completely, or it is elsewhere and its store is absent.
+    /// wrong with it: it could not be read completely, or it is elsewhere and its store can't be
+    /// used.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self.state() {
-            PlatterState::Elsewhere if !self.own_store_is_readable => Some(Hindrance::Absent),
+            PlatterState::Elsewhere => self.own_store,
             state => state.hindrance(),
         }
     }
@@ -179,7 +179,7 @@ impl PlatterFinding {
             // The rest may have been read, but that is no full reading: earlier dates stay.
             return Some(Health { unreadable: Some(at), ..*before });
         }
-        if state == PlatterState::Absent || (self.elsewhere.is_some() && !self.own_store_is_readable) {
+        if state == PlatterState::Absent || (self.elsewhere.is_some() && self.own_store.is_some()) {
             return None;
         }
         let is_intact = self.unavailable.is_none() && self.lost_sectors == 0 && self.bad_headers == 0;
@@ -220,7 +220,11 @@ impl Replace {
             PlatterState::Sound => false,
             PlatterState::Missing | PlatterState::Damaged => true,
             // A platter elsewhere can't be written back while its own store is absent.
-            PlatterState::Elsewhere => finding.own_store_is_readable || self.absent,
+            PlatterState::Elsewhere => match finding.own_store {
+                None => true,
+                Some(Hindrance::Absent) => self.absent,
+                Some(Hindrance::Unreadable) => self.unreadable,
+            },
             PlatterState::Absent => self.absent,
             PlatterState::Unreadable => self.unreadable,
         }

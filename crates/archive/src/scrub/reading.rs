@@ -72,7 +72,7 @@ pub(super) fn read_platter(
                 finding.store = found.store;
             } else {
                 finding.elsewhere = (found.store != place.store).then_some(found.store);
-                finding.own_store_is_readable = snapshot.has(&place.store) || archive.store(&place.store).is_none();
+                finding.own_store = snapshot.hindrance(&place.store);
             }
         }
         // The platter disappeared while it was read.

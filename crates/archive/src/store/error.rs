@@ -82,7 +82,7 @@ pub enum StoreError {
         /// Bytes of the platter.
         needed: u64,
     },
-    /// Its platters can be read, but none can be written to it.
+    /// Its platters can be read, but this user can't write any to it.
     #[error("store {store} ({place}) can't be written to: {source}")]
     ReadOnly {
         /// Name in the settings.
@@ -269,7 +269,8 @@ impl StoreError {
     pub fn state(&self) -> String {
         match self {
             Self::Misplaced(_) => "misplaced".to_owned(),
-            Self::ReadOnly { .. } => "read-only".to_owned(),
+            Self::ReadOnly { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => "read-only".to_owned(),
+            Self::ReadOnly { .. } => "not writable".to_owned(),
             error => error.hindrance().to_string(),
         }
     }

@@ -190,7 +190,7 @@ impl Opened {
 
 fn place(node: &Node) -> Result<Box<dyn Place>> {
     // An audit compares digests itself, and tells a wrong copy from one that can't be read.
-    if let Some(archive) = ArchivePlace::of(&node.place, &node.options) {
+    if let Some(archive) = ArchivePlace::of(&node.place, &node.options)? {
         return Ok(Box::new(archive.comparing_later()));
     }
     crate::places::open(&node.place, &node.options).with_context(|| format!("node {}", node.name))

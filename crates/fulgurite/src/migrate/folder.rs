@@ -92,7 +92,7 @@ impl Migration {
         fs::write(&path, settings).with_context(|| text::path(&path))?;
         let settings = MigrationSettings::read(folder)?;
         for (name, place) in [("source", &settings.source), ("destination", &settings.destination)] {
-            database.set_fact(name, &place.place)?;
+            database.set_fact(name, &shown(place)?)?;
         }
         Self::change(folder, Holder::Init)
     }
@@ -101,8 +101,8 @@ impl Migration {
     fn check_places(&self) -> Result<()> {
         for (name, place) in [("source", &self.settings.source), ("destination", &self.settings.destination)] {
             let began = self.database.fact(name)?.context("the migration's database doesn't name its places")?;
-            if began != place.place {
-                let now = &place.place;
+            let now = shown(place)?;
+            if began != now {
                 bail!("the {name} of this migration was {began}, and {FILE} names {now}: begin another migration for another place");
             }
         }
@@ -135,7 +135,7 @@ impl Migration {
     pub(super) fn archive(&self) -> Result<Option<ArchiveDestination>> {
         let destination = &self.settings.destination;
         let Some(home) = ArchivePlace::home_of(&destination.place) else { return Ok(None) };
-        Ok(Some(ArchiveDestination::open(home, ArchiveFolder::of(&options(&destination.options)?))?))
+        Ok(Some(ArchiveDestination::open(home, ArchiveFolder::of(&options(&destination.options)?)?)?))
     }
 
     pub(super) fn has_inventory(&self) -> Result<bool> {
@@ -201,6 +201,16 @@ pub(super) fn write_json(path: &Path, value: &Value) -> std::io::Result<()> {
 
 fn open(place: &PlaceSettings) -> Result<Box<dyn Place>> {
     places::open(&place.place, &options(&place.options)?)
+}
+
+/// The address of a place, as a migration names it. The folder of an archive belongs to it; other
+/// options say how a place is reached.
+pub(super) fn shown(place: &PlaceSettings) -> Result<String> {
+    let folder = match ArchivePlace::home_of(&place.place) {
+        Some(_) => ArchiveFolder::of(&options(&place.options)?).with_context(|| format!("{}, in {FILE}", place.place))?.suffix(),
+        None => String::new(),
+    };
+    Ok(format!("{}{folder}", place.place))
 }
 
 /// Options as keys and values.

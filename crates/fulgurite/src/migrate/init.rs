@@ -82,6 +82,7 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     let settings = new_file(&given);
     let migration = Migration::make(&asked.folder, &settings)?;
     let in_use = ArchivePlace::home_of(&to).filter(|home| fulgurite_archive::is_in_use(home));
+    let (from, to) = (folder::shown(&migration.settings.source)?, folder::shown(&migration.settings.destination)?);
     session.answer(|| serde_json::json!({ "folder": migration.folder, "from": from, "to": to, "destination_in_use": in_use.is_some() }));
     session.say(&format!("A migration from {from} to {to} is set up in {}.", text::path(&migration.folder)));
     session.say("`fulgurite migrate run` begins it; migration.toml has its settings.");
@@ -142,12 +143,12 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
                 "failed files are tried again by the next run: their digests",
             );
             let differ = if corrected == 1 { "differs" } else { "differ" };
-            session.say(&format!("{failed} {differ} from what was known before."));
+            session.say(&format!("{failed} {differ} from those of earlier lists."));
         }
         if again > 0 {
             let wait = text::phrase(again, "file that was migrated waits", "files that were migrated wait");
             session.warn(&format!(
-                "{wait} again: the list has no SHA-256 of them, and the migration knows no other digest. The next run reads them from the \
+                "{wait} again: the list states a digest of another kind than SHA-256, which the migration has not computed. The next run reads them from the \
                  source, compares them with the list, and writes them again."
             ));
         }
@@ -226,7 +227,7 @@ fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result
         own.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| real.join(own.strip_prefix(above).unwrap_or(&own))));
     if let (Some(source), Some(destination)) = (&source, &destination) {
         if identity(source) == identity(destination) {
-            return refuse("the source and the destination are the same place");
+            return refuse("the source and the destination are the same place, or in the same archive");
         }
         if source.starts_with(destination) || destination.starts_with(source) {
             return refuse("one of the source and the destination is inside the other");

@@ -19,7 +19,7 @@ use fulgurite_table::{Column, Table, Value};
 use serde_json::json;
 
 use super::compared::{Compared, MIB};
-use super::folder::{Migration, now_s};
+use super::folder::{Migration, now_s, shown};
 use super::lock::Holder;
 use super::page::{self, MARK, SPOOLS_MAX};
 use super::progress::RunProgress;
@@ -135,8 +135,8 @@ impl Known {
             at,
             not_begun: status::not_begun(migration, &totals, holder)?,
             has_inventory: migration.has_inventory()?,
-            source: migration.settings.source.place.clone(),
-            destination: migration.settings.destination.place.clone(),
+            source: shown(&migration.settings.source)?,
+            destination: shown(&migration.settings.destination)?,
             state: status::state(current, holder, is_paused),
             end,
             totals,

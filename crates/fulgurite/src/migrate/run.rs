@@ -15,7 +15,7 @@ use fulgurite_migration::run::destination::Destination;
 use fulgurite_migration::run::{self, Setup};
 use serde_json::{Value, json};
 
-use super::folder::{Migration, now_s, write_json};
+use super::folder::{Migration, now_s, shown, write_json};
 use super::init::say_left_out;
 use super::lock::Holder;
 use super::progress::RunProgress;
@@ -166,12 +166,11 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &
 pub(super) fn certify(migration: &Migration, totals: Totals) -> Result<Value> {
     let list = migration.path("migrated.sha256");
     let certificate = certificate::write_list(&migration.database, &list)?;
-    let place = |settings: &fulgurite_migration::run::settings::PlaceSettings| settings.place.clone();
     let value = json!({
         "program": format!("fulgurite {}", env!("CARGO_PKG_VERSION")),
         "made_at": format!("{} UTC", text::time(now_s().cast_signed())),
-        "source": place(&migration.settings.source),
-        "destination": place(&migration.settings.destination),
+        "source": shown(&migration.settings.source)?,
+        "destination": shown(&migration.settings.destination)?,
         "migrated": { "files": certificate.files, "bytes": certificate.bytes },
         "failed": { "files": totals.of(State::Failed).0, "bytes": totals.of(State::Failed).1 },
         "left_out": migration.left_out()?,

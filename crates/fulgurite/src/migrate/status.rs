@@ -10,7 +10,7 @@ use fulgurite_migration::quantities::time;
 use fulgurite_migration::run::database::{State, Totals};
 use serde_json::json;
 
-use super::folder::Migration;
+use super::folder::{Migration, shown};
 use super::lock::Holder;
 use super::progress::RunProgress;
 use super::run::totals_json;
@@ -26,9 +26,10 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let last = RunProgress::read(&migration);
     // The figures of an earlier run say nothing of the one that is going on.
     let progress = last.as_ref().filter(|progress| is_running && progress.ended_at.is_none());
+    let (source, destination) = (shown(&migration.settings.source)?, shown(&migration.settings.destination)?);
     session.answer(|| {
         json!({
-            "source": migration.settings.source.place, "destination": migration.settings.destination.place,
+            "source": source, "destination": destination,
             "running": is_running, "command": holder.map(Holder::name), "paused": is_paused, "totals": totals_json(&totals),
             "has_inventory": has_inventory, "has_run": has_run, "recalled": recalled,
             "left_s": progress.map(|progress| progress.left_s),
@@ -36,7 +37,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
             "set_aside": last.as_ref().map_or(&[][..], |last| &last.set_aside),
         })
     });
-    session.say(&format!("From {} to {}", migration.settings.source.place, migration.settings.destination.place));
+    session.say(&format!("From {source} to {destination}"));
     if let Some(sentence) = not_begun(&migration, &totals, holder)? {
         session.say(&sentence);
     }
@@ -58,6 +59,9 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
 pub(super) fn not_begun(migration: &Migration, totals: &Totals, holder: Option<Holder>) -> Result<Option<String>> {
     if migration.database.has_run()? {
         return Ok(None);
+    }
+    if holder == Some(Holder::Run) && !migration.has_inventory()? {
+        return Ok(Some("The first run is listing the source.".to_owned()));
     }
     let (state, next) = match migration.has_inventory()? {
         false => ("no inventory was taken, and no file is migrated".to_owned(), "lists the source and migrates its files"),

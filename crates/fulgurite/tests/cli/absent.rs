@@ -227,7 +227,7 @@ fn a_platter_that_is_elsewhere_while_its_own_store_is_absent_is_no_damage() {
     }
     let text = place.run(&["verify"]).text();
     assert!(text.contains(&format!("it is on store {free}, and whole; its own store is absent")), "{text}");
-    assert!(text.contains("1 platter is on another store because its own is absent: mount it"), "{text}");
+    assert!(text.contains("1 platter is on another store, and its own can't be used: mount it"), "{text}");
     // Moved for good, it is where the catalogue says, and all commands but `status` are content.
     assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Recovered 1 platter"));
     place.good(&["verify", "--objects"]);

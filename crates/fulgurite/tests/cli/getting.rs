@@ -47,7 +47,7 @@ fn ranges_are_exact_in_staging_and_on_platters() {
     place.run(&["get", "file", "part", "--range", "10-29"]).fails_with(1, "part is there already");
     place.good(&["get", "file", "part", "--range", "10-29", "--force"]);
     assert_eq!(place.read("part"), &content[10..30]);
-    place.run(&["get", "file", "no/folder", "--range", "10-29"]).fails_with(1, "no");
+    place.run(&["get", "file", "no/folder", "--range", "10-29"]).fails_with(1, "No such file or directory");
     place.write("tree/x", b"1");
     place.good(&["put", "tree"]);
     place.run(&["get", "tree", "--range", "0-1"]).fails_with(1, "tree is a folder");

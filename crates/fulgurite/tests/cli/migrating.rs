@@ -66,6 +66,19 @@ fn folders_of_an_archive_are_places() {
     assert!(tree(&place.path("destination")) == files);
     let wrong = ["migrate", "init", "wrong", "--from=source", "--to=archive:a", "--to-option=prefix=/photos"];
     place.run(&wrong).fails_with(2, "is not the name of a folder in an archive");
+    // The folder belongs to the place: it is shown and certified, and can't change in between.
+    let certificate: serde_json::Value = serde_json::from_slice(&place.read("two/certificate.json")).expect("JSON");
+    assert!(certificate["destination"].as_str().is_some_and(|place| place.ends_with("/a?prefix=photos/two")), "{certificate}");
+    assert!(place.good(&["migrate", "status", "two"]).text().contains("/a?prefix=photos/two"));
+    let settings = String::from_utf8(place.read("two/migration.toml")).expect("text");
+    for (changed, status, why) in [
+        ("prefix=photos/three", 1, "begin another migration"),
+        ("prefx=photos/two", 2, "have no option"),
+        ("prefix=/photos/two", 2, "is not the name"),
+    ] {
+        place.write("two/migration.toml", settings.replace("prefix=photos/two", changed));
+        place.run(&["migrate", "run", "two"]).fails_with(status, why);
+    }
 }
 
 #[test]

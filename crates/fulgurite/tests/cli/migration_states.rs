@@ -63,7 +63,7 @@ fn a_file_that_was_removed_from_the_source_fails_at_once_and_waits_again_when_it
     place.write("m/migration.toml", settings + "[rules]\nretry_after = \"7 d\"\n");
     place.good(&["migrate", "inventory", "m"]);
     fs::rename(place.path("old/3"), place.path("away")).expect("renamed");
-    place.run(&["migrate", "run", "m"]).fails_with(1, "it was at the source when the inventory was taken, and isn't any more (given up)");
+    place.run(&["migrate", "run", "m"]).fails_with(1, "it is in the inventory, and no longer at the source (given up)");
     fs::rename(place.path("away"), place.path("old/3")).expect("renamed");
     place.good(&["migrate", "inventory", "m"]);
     assert_eq!(place.good(&["migrate", "run", "m", "--json"]).json()["migrated"], 1);

@@ -289,7 +289,7 @@ fn the_help_of_commands_that_use_no_archive_does_not_name_one() {
             assert_eq!(shown.contains("--archive <"), !without.contains(&words[0].as_str()), "{words:?}: {shown}");
         }
     }
-    // It is accepted, before a command and behind it.
+    // It is accepted, before a command and after it.
     place.good(&["-A", "nowhere", "migrate", "reference"]);
     place.good(&["migrate", "tapes", "reference", "--archive=nowhere"]);
     place.run(&["status", "-A", "nowhere"]).fails_with(1, "nowhere");

@@ -198,9 +198,9 @@ pub enum DatabaseError {
 /// The version of the schema.
 const VERSION: i64 = 2;
 /// Why a file failed that only a list of digests has.
-const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
+pub(super) const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
 /// Why a file failed that was in the inventory, and isn't at the source any more.
-pub(super) const VANISHED: &str = "it was at the source when the inventory was taken, and isn't any more";
+pub(super) const VANISHED: &str = "it is in the inventory, and no longer at the source";
 /// Files to be tried again of which [`Database::take_retry`] chooses one.
 const RETRIES_LOOKED_AT: usize = 256;
 /// How long a command waits for another that writes.

@@ -36,7 +36,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fulgurite_domain::Micros;
 use fulgurite_places::Place;
 
-use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, Totals};
+use self::database::{Change, Database, DatabaseError, FileId, FileRow, NO_VOLUME, NOT_AT_THE_SOURCE, Totals};
 use self::destination::Destination;
 use self::offers::{Offer, Offers};
 use self::same_place::SamePlace;
@@ -55,6 +55,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const FAILURES_MAX: u32 = 1_000;
 /// The same, before any file has passed the stage.
 const FIRST_FAILURES_MAX: u32 = 20;
+/// For how long a source counts as present after it listed a file of the inventory.
+const SEEN_FOR: Micros = Micros(60_000_000);
 
 /// What is migrated, and how.
 pub struct Setup {
@@ -189,6 +191,8 @@ struct Runner<'a> {
     order: Order,
     /// Failures in each stage, but for inputs from volumes.
     records: [FailureRecord; 3],
+    /// When the source last listed a file of the inventory.
+    source_seen: Option<Micros>,
     /// Failures of inputs from each volume.
     volumes: BTreeMap<u32, FailureRecord>,
     /// Why the run ends, after what has arrived is recorded.
@@ -265,6 +269,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         wakes_at: None,
         order: Order::Run,
         records: [FailureRecord::default(); 3],
+        source_seen: None,
         volumes: BTreeMap::new(),
         failure: None,
         spool_failure: None,
@@ -352,6 +357,19 @@ impl Runner<'_> {
         if stops { self.step(Event::Stopped) } else { Ok(()) }
     }
 
+    /// True if the source lists a file of the inventory, or did within the last minute: listing one
+    /// may take long, and other streams wait meanwhile.
+    fn has_known_files(&mut self) -> Result<bool, RunError> {
+        let now = self.now();
+        let is_recent = |seen: Micros| now.0.saturating_sub(seen.0) < SEEN_FOR.0;
+        if self.source_seen.is_some_and(is_recent) {
+            return Ok(true);
+        }
+        let has = earlier::has_known_files(&*self.setup.source, self.database)?;
+        self.source_seen = has.then_some(now);
+        Ok(has)
+    }
+
     /// Records files of a lot that is still being handled, so that a kill costs less.
     fn record_early(&mut self, stage: Stage, files: &[Carried]) -> Result<(), RunError> {
         let now_s = self.now().0 / 1_000_000;
@@ -369,7 +387,7 @@ impl Runner<'_> {
         // A source without any file of the inventory is probably absent, such as the disk of a
         // server that isn't mounted there.
         let has_vanished = volume.is_none() && ended.failed.iter().any(|(_, failure)| failure.kind == FailureKind::Vanished);
-        let has_others = has_vanished && earlier::has_known_files(&*self.setup.source, self.database)?;
+        let has_others = has_vanished && self.has_known_files()?;
         let record = match volume {
             Some(volume) => self.volumes.entry(volume).or_default(),
             None => &mut self.records[ended.stage as usize],
@@ -379,7 +397,11 @@ impl Runner<'_> {
         }
         let limit = if record.has_passed { FAILURES_MAX } else { FIRST_FAILURES_MAX };
         for (row, failure) in &ended.failed {
-            let reason = failure.reason.clone();
+            let reason = match &row.reason {
+                // Only a list of digests has it.
+                Some(reason) if failure.kind == FailureKind::Vanished && reason == NOT_AT_THE_SOURCE => reason.clone(),
+                _ => failure.reason.clone(),
+            };
             match failure.kind {
                 FailureKind::Spool => {
                     self.spool_failure.get_or_insert(RunError::SpoolFailed(reason));

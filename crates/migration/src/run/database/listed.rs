@@ -63,7 +63,8 @@ pub struct AddedDigests {
     /// Files that were at the destination, and wait to be read from the source again: the list has
     /// no SHA-256 of them, and no other digest is known.
     pub again: u64,
-    /// Released files that can't be compared for the same reason: the source no longer has them.
+    /// Released files that can't be compared: the list has no SHA-256 of them, and the source no
+    /// longer has the files.
     pub unchecked: u64,
     /// Failed files that are tried again, because an earlier list, or the source, stated another
     /// digest of them.
