@@ -48,8 +48,8 @@ impl ArchiveFolder {
     /// The folder that the options of a place name.
     ///
     /// # Errors
-    /// [`Misuse`] if an option is none of an archive's or is given twice, or its value can't be the
-    /// name of a folder.
+    /// [`Misuse`] for an option that archives don't have, for one given twice, and for a value that
+    /// can't name a folder.
     pub(crate) fn of(options: &[(String, String)]) -> Result<Self> {
         if let Some((key, _)) = options.iter().find(|(key, _)| key != PREFIX) {
             let text = format!("archives have no option {key:?}, only {PREFIX:?}; their own settings say where their stores are");
@@ -98,7 +98,7 @@ impl ArchivePlace {
 /// The address of an archive as it is stored: with its full path. `None` if it is another place's.
 ///
 /// # Errors
-/// [`Misuse`] if an option is none of an archive's, or its value can't be the name of a folder.
+/// As for [`ArchiveFolder::of`]; also [`Misuse`] if the address names no folder.
 pub(crate) fn stored(address: &str, options: &[(String, String)]) -> Result<Option<String>> {
     let Some(folder) = address.strip_prefix(SCHEME) else { return Ok(None) };
     if folder.is_empty() {
