@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod bulk_get;
 mod bulk_put;
 mod connection;
 mod server;
 
 pub use address::Address;
+pub use bulk_get::{BULK_GET_QUERY, BulkGetError, BulkGetLine, BulkGetReport, Requested, bulk_get_body, read_bulk_get};
 pub use bulk_put::{ARCHIVE_BYTES_MAX, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, read_bulk_put};
 pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
 pub use server::{Server, ServerError, ServerOptions, region};

@@ -4,12 +4,10 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use fulgurite_client::Server;
+use fulgurite_client::{BULK_GET_QUERY, BulkGetLine, Requested, Server, bulk_get_body, read_bulk_get};
 
 use crate::exchange::{Exchange, ExchangeError, OnRetry};
-use crate::list::Requested;
 use crate::order;
-use crate::part::{check, read_entries};
 
 /// Maximum number of objects of one request.
 pub const OBJECTS_MAX: usize = order::OBJECTS_MAX;
@@ -84,9 +82,9 @@ impl<'a> Bulk<'a> {
     }
 
     fn get_piece(&self, objects: &[Requested]) -> Result<Vec<Arrived>, ExchangeError> {
-        self.exchange.post("retrieve=", &order::body(objects), |response| {
+        self.exchange.post(BULK_GET_QUERY, &bulk_get_body(objects), |response| {
             let mut contents: HashMap<String, Vec<u8>> = HashMap::new();
-            let result = read_entries(&mut *response, |entry, name| {
+            let result = read_bulk_get(&mut *response, |entry, name| {
                 let (size, mut content) = (entry.size(), Vec::new());
                 // Grows as the content arrives.
                 entry.read_to_end(&mut content)?;
@@ -96,11 +94,11 @@ impl<'a> Bulk<'a> {
                 Ok(())
             });
             let report = result.map_err(|error| response.failed(|| error.into()))?;
-            check(objects, &report, contents.len() as u64)?;
+            report.check(objects, contents.len() as u64)?;
             // An object that is listed twice arrives once.
             let mut left: HashMap<String, usize> = HashMap::new();
             report.objects.iter().flat_map(|line| line.entry.as_ref()).for_each(|entry| *left.entry(entry.clone()).or_default() += 1);
-            let arrive = |line: crate::part::Line| match (line.code, line.entry) {
+            let arrive = |line: BulkGetLine| match (line.code, line.entry) {
                 (Some(code), _) => Ok(Arrived::Failed { code, message: line.message.unwrap_or_default() }),
                 (None, Some(entry)) => {
                     let uses = left.get_mut(&entry).expect("counted above");
@@ -144,6 +142,6 @@ mod tests {
         let long = vec![Requested::new(&"x".repeat(1_024)); 5_000];
         let cut = lengths(&long);
         assert!(cut.len() == 2 && cut.iter().sum::<usize>() == 5_000, "{cut:?}");
-        assert!(pieces(&long).all(|piece| order::body(piece).len() <= 16 << 20));
+        assert!(pieces(&long).all(|piece| bulk_get_body(piece).len() <= 16 << 20));
     }
 }

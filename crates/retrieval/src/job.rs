@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fulgurite_client::Server;
+use fulgurite_client::{Requested, Server};
 use fulgurite_digest::{Algorithm, Digester};
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::{Exchange, ExchangeError, OnRetry};
-use crate::list::{ListError, Requested};
+use crate::list::ListError;
 use crate::order::{self, Part, read_line};
 use crate::part::{self, Fetched, PartFiles};
 use crate::upload::Destination;

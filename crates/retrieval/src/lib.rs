@@ -25,8 +25,10 @@ mod rows;
 mod tar_part;
 mod upload;
 
+pub use fulgurite_client::Requested;
+
 pub use bulk::{Arrived, Bulk, OBJECTS_MAX, Position};
 pub use exchange::{ExchangeError, OnRetry};
 pub use job::{Format, Progress, Retrieval, RetrievalError, Settings, Summary};
-pub use list::{ListError, Requested};
+pub use list::ListError;
 pub use upload::Destination;

@@ -4,24 +4,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use fulgurite_client::Requested;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
 
 /// Maximum length of a line. A key has at most 1,024 bytes, and six times that as JSON.
 const LINE_BYTES_MAX: u64 = 16 << 10;
-
-/// A requested object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Requested {
-    /// Its key.
-    pub key: String,
-    /// Its version; `None` for the newest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version_id: Option<String>,
-    /// The part of its content, as in the header `Range`; `None` for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<String>,
-}
 
 /// Why a list can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -133,12 +121,6 @@ fn parse(text: &str) -> serde_json::Result<Requested> {
     }
     let Line { key, version_id, range, .. } = serde_json::from_str(text)?;
     Ok(Requested { key, version_id, range })
-}
-
-impl Requested {
-    pub(crate) fn new(key: &str) -> Self {
-        Self { key: key.to_owned(), version_id: None, range: None }
-    }
 }
 
 #[cfg(test)]

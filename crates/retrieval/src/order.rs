@@ -13,12 +13,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
+use fulgurite_client::{Requested, bulk_get_body};
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::{Exchange, ExchangeError};
 use crate::job::{Format, RetrievalError, Settings};
-use crate::list::{self, Requested};
+use crate::list;
 use crate::rows::CONTENT_BYTES_MAX;
 
 /// Maximum number of objects of one request.
@@ -46,17 +46,6 @@ pub(crate) struct Part {
     pub(crate) objects: u64,
     /// Bytes of their content, as far as known.
     pub(crate) bytes: u64,
-}
-
-/// The body of a request.
-#[derive(Serialize)]
-struct Body<'a> {
-    objects: &'a [Requested],
-}
-
-/// The body of a request for these objects.
-pub(crate) fn body(objects: &[Requested]) -> Bytes {
-    serde_json::to_vec(&Body { objects }).expect("texts are JSON").into()
 }
 
 /// Length of an object in the body of a request, at most.
@@ -106,7 +95,7 @@ pub(crate) fn ask(exchange: &Exchange<'_>, objects: &[Requested]) -> Result<Vec<
     struct Answer {
         order: Vec<Option<(String, u64)>>,
     }
-    exchange.post("order=&retrieve=", &body(objects), |response| {
+    exchange.post("order=&retrieve=", &bulk_get_body(objects), |response| {
         let answer: Result<Answer, _> = serde_json::from_reader(BufReader::new(&mut *response));
         match answer {
             Ok(answer) if answer.order.len() == objects.len() => Ok(answer.order),
@@ -259,6 +248,6 @@ mod tests {
     #[test]
     fn a_body_is_never_longer_than_its_estimate() {
         let object = Requested { key: "\u{1}\"é\\".repeat(9), version_id: Some("7".into()), range: Some("bytes=0-9".into()) };
-        assert!(body(std::slice::from_ref(&object)).len() <= body_bytes(&object) + 16);
+        assert!(bulk_get_body(std::slice::from_ref(&object)).len() <= body_bytes(&object) + 16);
     }
 }

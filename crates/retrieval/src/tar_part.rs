@@ -6,18 +6,6 @@ use percent_encoding::percent_decode_str;
 
 use crate::rows::{CONTENT_BYTES_MAX, Row};
 
-/// The name of the last entry.
-pub(crate) const REPORT: &str = "result.json";
-
-/// The name of an entry. The server puts a name that doesn't fit the header into the first record.
-/// Later records named `path` are part of a key: the crate splits records at newlines.
-pub(crate) fn name_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<String> {
-    let first = entry.pax_extensions()?.and_then(|mut records| records.next()).and_then(Result::ok);
-    let long = first.filter(|record| record.key_bytes() == b"path").map(|record| record.value_bytes().to_vec());
-    let name = long.unwrap_or_else(|| entry.header().path_bytes().into_owned());
-    String::from_utf8(name).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-}
-
 /// An entry as a row.
 pub(crate) fn row<R: Read>(entry: &mut tar::Entry<'_, R>, name: String) -> io::Result<Row> {
     let mut row = Row {
