@@ -83,6 +83,15 @@ pub trait Connection: Send {
     /// is void if the call fails.
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal>;
 
+    /// Gets some of the first of these files, with their lengths, into memory, if the place can
+    /// send many small ones with one answer. Reads of them then take the content from there, once.
+    /// Whatever was got before is forgotten. Returns how many of the first files need no further
+    /// call: 0 if the next one should be read alone.
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+        let _ = files;
+        0
+    }
+
     /// Lists all files below the place, in no particular order, until `each` returns false.
     ///
     /// # Errors

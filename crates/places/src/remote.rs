@@ -15,6 +15,7 @@
 mod answer;
 mod azure_url;
 mod b2;
+mod bulk_get;
 mod checksums;
 mod connect;
 mod incoming;

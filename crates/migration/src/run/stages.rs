@@ -4,6 +4,7 @@
 //! again, because no file is to blame.
 
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -266,7 +267,9 @@ impl Worker {
             }
         };
         let mut files = files.into_iter();
-        for mut file in files.by_ref() {
+        // Files that were read ahead, with this one.
+        let mut ahead = 0_usize;
+        while let Some(mut file) = files.next() {
             let (offset, mut spooling, mut too_long) = (writer.bytes(), io::Result::Ok(()), false);
             // What contradicts the inventory counts only if a fresh connection reads it too.
             let mut fresh = false;
@@ -286,6 +289,14 @@ impl Worker {
                     }
                     let shared = worker.shared.clone();
                     let connection = worker.input.as_mut().expect("it is connected");
+                    if ahead == 0 && !fresh {
+                        let began = Instant::now();
+                        let following = files.as_slice().iter().map(|file| &file.row);
+                        ahead = connection.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)));
+                        if ahead > 0 {
+                            *moving += began.elapsed();
+                        }
+                    }
                     let mut digester = Digester::new(&algorithms(row.expected.as_ref()));
                     let mut began: Option<Instant> = None;
                     let mut sink = |piece: &[u8]| {
@@ -333,6 +344,7 @@ impl Worker {
                 }
                 fresh = true;
             };
+            ahead = ahead.saturating_sub(1);
             match outcome {
                 Ok((sha256, modified, revision)) => {
                     let FileRow { id, name, bytes, expected, .. } = file.row.clone();

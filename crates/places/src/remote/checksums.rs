@@ -65,18 +65,25 @@ impl Asking {
             Self::Anonymously => {
                 parts.headers.insert("x-amz-checksum-mode", mode);
             }
-            Self::As(signer) => {
+            Self::As(_) => {
                 let mut asking = parts.clone();
                 for name in [AUTHORIZATION.as_str(), "x-amz-date", "x-amz-content-sha256", "x-amz-security-token"] {
                     asking.headers.remove(name);
                 }
                 asking.headers.insert("x-amz-checksum-mode", mode);
-                if signer.sign(&mut asking, None).await.is_ok() && asking.headers.contains_key(AUTHORIZATION) {
-                    // The transport sets it as the port requires.
-                    asking.headers.remove(HOST);
+                if self.sign(&mut asking).await {
                     *parts = asking;
                 }
             }
         }
+    }
+
+    /// Signs a request. Returns whether it is signed.
+    pub(super) async fn sign(&self, parts: &mut request::Parts) -> bool {
+        let Self::As(signer) = self else { return false };
+        let is_signed = signer.sign(parts, None).await.is_ok() && parts.headers.contains_key(AUTHORIZATION);
+        // The transport sets it as the port requires.
+        parts.headers.remove(HOST);
+        is_signed
     }
 }

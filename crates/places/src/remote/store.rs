@@ -11,10 +11,11 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 
 use super::super::address::{Address, Kind};
 use super::super::location;
-use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, wrong_length};
+use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, pass, wrong_length};
 use super::answer::Answer;
 use super::azure_url;
 use super::b2::B2Transport;
+use super::bulk_get::BulkGets;
 use super::checksums::Asking;
 use super::login::{Login, SignedIn};
 use super::transport::Notes;
@@ -74,6 +75,7 @@ impl Place for Store {
             .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
         let context = OperationContext::new().with_http_transport(transporter);
         let asking = Asking::of(address, &engine.transport)?;
+        let bulk_gets = BulkGets::of(address, endpoint.as_deref()).filter(|_| asking.is_some());
         let signing = match address.kind {
             Kind::Swift if !address.options.contains_key("temp_url_key") => Signing::Impossible,
             Kind::Azblob => match azure_url::Signer::of(address, &azure_endpoint(address, endpoint)?)? {
@@ -83,7 +85,7 @@ impl Place for Store {
             _ if address.is_true("anonymous") => Signing::Impossible,
             _ => Signing::Opendal,
         };
-        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, signing }))
+        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, bulk_gets, signing }))
     }
 
     fn describe(&self) -> String {
@@ -181,6 +183,8 @@ struct StoreConnection {
     kind: Kind,
     /// How to ask for checksums, where that is possible.
     asking: Option<Asking>,
+    /// Files that arrived before they were asked for, where that is possible.
+    bulk_gets: Option<BulkGets>,
     signing: Signing,
 }
 
@@ -330,7 +334,10 @@ impl Connection for StoreConnection {
 
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
         Self::check(location)?;
-        self.run(location, true, async {
+        if let Some(content) = self.bulk_gets.as_mut().and_then(|ahead| ahead.take(location)) {
+            return pass(sink, content).map(|()| content.len() as u64);
+        }
+        let read = self.run(location, true, async {
             let (mut received, mut abandoned) = (0, false);
             let read = async {
                 let mut stream = self.operator.reader(location).await?.into_stream(..).await?;
@@ -359,7 +366,23 @@ impl Connection for StoreConnection {
                 }
                 _ => Ok(received),
             }
-        })
+        });
+        if let (Ok(_), Some(bulk_gets)) = (&read, &mut self.bulk_gets) {
+            bulk_gets.note(&self.engine.transport);
+        }
+        read
+    }
+
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+        let (Some(mut bulk_gets), Some(signs)) = (self.bulk_gets.take(), self.asking.as_ref()) else { return 0 };
+        let first = bulk_gets.first(&mut files.take_while(|(location, _)| Self::check(location).is_ok()));
+        let ahead = match first.len() {
+            0 | 1 => 0,
+            // Without them, files are read one by one.
+            count => self.run("a bulk get", false, bulk_gets.get(&first, &self.engine.transport, signs)).map_or(0, |()| count),
+        };
+        self.bulk_gets = Some(bulk_gets);
+        ahead
     }
 
     /// Keys that end with a slash are taken for folders and left out.

@@ -1,5 +1,6 @@
 //! Places behind HTTP against servers on this machine: well-behaved ones, and faults.
 
+mod bulk_get;
 mod memory;
 mod openstack;
 mod server;

@@ -1,0 +1,106 @@
+"""`fulgurite migrate` from a bucket: small objects come with bulk gets, and each arrives as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from serving import START_S, Own, connect
+
+pytestmark = pytest.mark.skipif("S3_ENDPOINT" in os.environ, reason="no other server has it")
+
+#: Bytes of objects: more than one answer, and some that are got alone.
+SIZES = [*range(0, 300), *[100_000] * 60, 256 << 10, (256 << 10) + 1, 3 << 20]
+
+
+class Migration:
+    """A migration from the bucket `survey` of a server to a folder."""
+
+    def __init__(self, own: Own, folder: Path, prefix: str = ""):
+        self.own, self.folder, self.new = own, folder / "migration", folder / "new"
+        self.new.mkdir()
+        places = ["--from", f"s3://survey/{prefix}", "--to", str(self.new)]
+        options = [f"endpoint={own.endpoint}", f"region={own.region}", "credentials=environment"]
+        self.run("init", *places, *(f"--from-option={option}" for option in options))
+
+    def run(self, what: str, *arguments: str) -> subprocess.CompletedProcess:
+        account = self.own.account
+        keys = {"AWS_ACCESS_KEY_ID": account.access_key, "AWS_SECRET_ACCESS_KEY": account.secret_key}
+        command = [str(self.own.program), "--json", "migrate", what, str(self.folder), *arguments]
+        return subprocess.run(command, env=os.environ | keys, capture_output=True, text=True, timeout=START_S)
+
+    def arrived(self) -> dict[str, bytes]:
+        files = (path for path in self.new.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.new)): path.read_bytes() for path in files}
+
+
+def bulk_gets(own: Own) -> int:
+    return own.log.read_text().count("completed a bulk get")
+
+
+def make(own: Own, prefix: str = "") -> dict[str, bytes]:
+    """Objects, half of them on platters."""
+    s3, source = connect(own.server, own.account), random.Random(1)
+    s3.create_bucket(Bucket="survey")
+    names = [f"{prefix}{number % 7}/{number} ü&?%2F+\"'" for number in range(len(SIZES))]
+    # In the archive, they are in another order than in lists.
+    objects = {name: source.randbytes(size) for name, size in source.sample(list(zip(names, SIZES, strict=True)), len(SIZES))}
+    for number, (name, content) in enumerate(objects.items()):
+        s3.put_object(Bucket="survey", Key=name, Body=content)
+        if number == len(objects) // 2:
+            own.stop()
+            assert own.run("flush").returncode == 0
+            own.start()
+            s3 = connect(own.server, own.account)
+    return objects
+
+
+def test_all_objects_arrive_as_they_are(own: Own, tmp_path):
+    with own:
+        objects = make(own)
+        migration = Migration(own, tmp_path)
+        ran = migration.run("run")
+        assert ran.returncode == 0, ran
+        assert migration.arrived() == objects
+        assert bulk_gets(own) > 0
+        certificate = json.loads((migration.folder / "certificate.json").read_text())
+        assert certificate["migrated"]["files"] == len(objects), certificate
+        listed = (migration.folder / "migrated.sha256").read_text()
+        assert all(hashlib.sha256(content).hexdigest() in listed for content in objects.values())
+
+
+def test_objects_below_a_prefix(own: Own, tmp_path):
+    with own:
+        objects = make(own, "night/0 1/")
+        migration = Migration(own, tmp_path, "night/0 1")
+        ran = migration.run("run")
+        assert ran.returncode == 0, ran
+        assert migration.arrived() == {name.removeprefix("night/0 1/"): content for name, content in objects.items()}
+        assert bulk_gets(own) > 0
+
+
+def test_objects_that_change_or_vanish_after_the_listing_fail_alone(own: Own, tmp_path):
+    with own:
+        objects = make(own)
+        migration = Migration(own, tmp_path)
+        assert migration.run("inventory").returncode == 0
+        s3 = connect(own.server, own.account)
+        small = [name for name, content in objects.items() if 0 < len(content) < 300]
+        changed, longer, gone = small[10], small[20], small[30]
+        # Of the same length: what is there when it is read is migrated.
+        objects[changed] = bytes(len(objects[changed]))
+        s3.put_object(Bucket="survey", Key=changed, Body=objects[changed])
+        s3.put_object(Bucket="survey", Key=longer, Body=objects[longer] + b"longer")
+        s3.delete_object(Bucket="survey", Key=gone)
+        ran = migration.run("run")
+        assert ran.returncode == 1, ran
+        assert migration.arrived() == {name: content for name, content in objects.items() if name not in (longer, gone)}
+        failed = json.loads(migration.run("report").stdout)["failed"]
+        assert {file["name"] for file in failed} == {longer, gone}, failed
+        assert bulk_gets(own) > 0
