@@ -257,6 +257,12 @@ def test_what_can_not_work_is_said_at_once(broker: Broker, bucket: Bucket, unuse
     assert ended.status == 1 and "no bucket `no-such-bucket`" in ended.text
 
 
+def test_a_broker_that_never_answers_is_not_waited_for_until_the_end(bucket: Bucket):
+    for nowhere, why in (("127.0.0.1:1", "refused"), ("no-such-host.invalid:9092", "no-such-host.invalid")):
+        ended = bucket.ingest("kafka", "--brokers", nowhere, "--topic", "ztf", "--group", "group", "--until-end")
+        assert ended.status == 1 and "no Kafka broker has answered" in ended.text and why in ended.text, ended
+
+
 def test_a_server_that_denies_puts_ends_it_and_nothing_is_committed(broker: Broker, bucket: Bucket, unused):
     topic, group = unused("ztf"), unused("group")
     broker.create_topic(topic)

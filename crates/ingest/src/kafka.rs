@@ -5,8 +5,9 @@
 //! skipped; and what is delivered again is found in the bucket and not stored twice.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rdkafka::client::ClientContext;
@@ -50,6 +51,10 @@ const ALIASES: [(&str, &str); 3] =
     [("metadata.broker.list", "bootstrap.servers"), ("sasl.mechanism", "sasl.mechanisms"), ("auto.commit.enable", "enable.auto.commit")];
 /// Timeout for questions to the brokers.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a command that is to end waits for the first answer of any broker.
+const FIRST_ANSWER: Duration = Duration::from_secs(30);
+/// Timeout for each attempt to get it: a stop waits for the last attempt.
+const ATTEMPT: Duration = Duration::from_secs(2);
 /// How often positions are compared with ends.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
@@ -92,6 +97,8 @@ struct State {
     reached: BTreeSet<i32>,
     has_assignment: bool,
     refused: Option<String>,
+    /// The latest problem with a broker.
+    problem: Option<String>,
 }
 
 impl Context {
@@ -112,7 +119,12 @@ impl ClientContext for Context {
             }
             // It is handled where messages are received.
             Some(RDKafkaErrorCode::PartitionEOF) => {}
-            _ => self.events.waiting(&format!("Kafka: {reason}")),
+            // It says only how many brokers there are, and follows on the problem of the last one.
+            Some(RDKafkaErrorCode::AllBrokersDown) => self.events.waiting(&format!("Kafka: {reason}")),
+            _ => {
+                self.events.waiting(&format!("Kafka: {reason}"));
+                self.state().problem = Some(reason.to_owned());
+            }
         }
     }
 }
@@ -220,6 +232,10 @@ impl KafkaSource {
         let mut looking: JoinSet<Vec<Looked>> = JoinSet::new();
         let mut check = tokio::time::interval(CHECK_EVERY);
         let context = Arc::clone(self.consumer.context());
+        let (mut answering, is_over) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
+        if self.settings.until_end {
+            self.ask_for_an_answer(&mut answering, &is_over);
+        }
         let received = loop {
             tokio::select! {
                 biased;
@@ -231,6 +247,12 @@ impl KafkaSource {
                 }
                 Some(looked) = looking.join_next(), if !looking.is_empty() => {
                     self.report_gaps(looked.unwrap_or_default(), pipeline);
+                }
+                Some(answered) = answering.join_next(), if !answering.is_empty() => {
+                    if let Ok(Err(error)) = answered {
+                        let why = context.state().problem.take().unwrap_or_else(|| error.to_string());
+                        break Err(IngestError::Refused(format!("no Kafka broker has answered for {} s: {why}", FIRST_ANSWER.as_secs())));
+                    }
                 }
                 _ = check.tick() => {
                     if let Some(why) = context.state().refused.take() {
@@ -267,6 +289,7 @@ impl KafkaSource {
                 }
             }
         };
+        is_over.store(true, Ordering::Relaxed);
         // Attempts that failed so far end; others are completed.
         pipeline.sink.stop();
         let mut result = received;
@@ -290,6 +313,23 @@ impl KafkaSource {
             Err(error) => tracing::debug!("commit: {error}"),
         }
         result
+    }
+
+    /// Asks for any answer of a broker. One that is stopped while messages are received is waited
+    /// for, but one that never answers is most likely misspelt.
+    fn ask_for_an_answer(&self, answering: &mut JoinSet<KafkaResult<()>>, is_over: &Arc<AtomicBool>) {
+        let (asked, is_over) = (Arc::clone(&self.consumer), Arc::clone(is_over));
+        answering.spawn_blocking(move || {
+            let began = Instant::now();
+            loop {
+                match asked.fetch_metadata(None, ATTEMPT) {
+                    Err(error) if began.elapsed() >= FIRST_ANSWER => return Err(error),
+                    // An attempt may fail at once.
+                    Err(_) if !is_over.load(Ordering::Relaxed) => std::thread::sleep(CHECK_EVERY),
+                    _ => return Ok(()),
+                }
+            }
+        });
     }
 
     /// What being stopped means: it is the only end, unless another was asked for.
