@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// The query of a bulk get.
 pub const BULK_GET_QUERY: &str = "retrieve=";
+/// The query for the order in which a bulk get would read the objects.
+pub const BULK_GET_ORDER_QUERY: &str = "order=&retrieve=";
 /// The name of the last entry.
 const REPORT: &str = "result.json";
 
@@ -22,7 +24,7 @@ pub struct Requested {
     /// Its version; `None` for the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version_id: Option<String>,
-    /// The part of its content, as in the header `Range`; `None` for all.
+    /// The requested bytes, as in the header `Range`; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
 }
@@ -75,7 +77,7 @@ pub enum BulkGetError {
     /// It ended early: the server does that when it can't read the rest of a large object.
     #[error("the response ended early{}", .0.as_ref().map_or(String::new(), |error| format!(": {error}")))]
     Ended(Option<io::Error>),
-    /// It isn't that of a Fulgurite server.
+    /// It isn't a valid response to a bulk get.
     #[error("{0}")]
     Malformed(String),
 }

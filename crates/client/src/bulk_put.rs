@@ -8,6 +8,8 @@ use tar::{Builder, EntryType, Header};
 use crate::connection::{Failure, next_frame};
 use crate::server::Server;
 
+/// The query of a bulk put. A value, even an empty one, is what all signers agree on.
+pub const BULK_PUT_QUERY: &str = "store=";
 /// Maximum length of the archive of a bulk put.
 pub const ARCHIVE_BYTES_MAX: usize = 16 << 20;
 /// The most that an object may take of the archive besides its content, unless it has headers.
@@ -101,8 +103,7 @@ impl Server {
     /// The path of a bulk put.
     #[must_use]
     pub fn bulk_put_path(&self) -> String {
-        // A value, even an empty one, is what all signers agree on.
-        format!("/{}?store=", self.bucket())
+        format!("/{}?{BULK_PUT_QUERY}", self.bucket())
     }
 }
 
@@ -111,10 +112,6 @@ impl Server {
 /// # Errors
 /// [`Failure`] if the connection fails, or the result is malformed.
 pub async fn read_bulk_put(mut body: Incoming, count: usize) -> Result<Vec<BulkPutLine>, Failure> {
-    #[derive(Deserialize)]
-    struct Report {
-        objects: Vec<BulkPutLine>,
-    }
     let mut json = Vec::new();
     while let Some(frame) = next_frame(&mut body).await {
         json.extend_from_slice(frame?.data_ref().map_or(&[], |data| data));
@@ -122,12 +119,19 @@ pub async fn read_bulk_put(mut body: Incoming, count: usize) -> Result<Vec<BulkP
             return Err("invalid answer".to_owned());
         }
     }
-    let report: Report = serde_json::from_slice(&json).map_err(|_| "invalid answer".to_owned())?;
-    let is_complete = |line: &BulkPutLine| line.etag.is_some() != line.code.is_some();
-    if report.objects.len() != count || !report.objects.iter().all(is_complete) {
-        return Err("invalid answer".to_owned());
+    parse_bulk_put(&json, count).ok_or_else(|| "invalid answer".to_owned())
+}
+
+/// Parses the result of a bulk put of `count` objects. `None` if it has no line for each.
+#[must_use]
+pub fn parse_bulk_put(json: &[u8], count: usize) -> Option<Vec<BulkPutLine>> {
+    #[derive(Deserialize)]
+    struct Report {
+        objects: Vec<BulkPutLine>,
     }
-    Ok(report.objects)
+    let report: Report = serde_json::from_slice(json).ok()?;
+    let is_complete = |line: &BulkPutLine| line.etag.is_some() != line.code.is_some();
+    (report.objects.len() == count && report.objects.iter().all(is_complete)).then_some(report.objects)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A client of S3 servers: a server's address, its credentials, and signed requests over a
-//! connection.
+//! A client of S3 servers: a server's address, its credentials, signed requests over a connection,
+//! and the archives of bulk gets and bulk puts.
 //!
 //! ```text
 //! Server::new -> Server::connect --> one connection, one request at a time
@@ -18,7 +18,9 @@ mod connection;
 mod server;
 
 pub use address::Address;
-pub use bulk_get::{BULK_GET_QUERY, BulkGetError, BulkGetLine, BulkGetReport, Requested, bulk_get_body, read_bulk_get};
-pub use bulk_put::{ARCHIVE_BYTES_MAX, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, read_bulk_put};
+pub use bulk_get::{
+    BULK_GET_ORDER_QUERY, BULK_GET_QUERY, BulkGetError, BulkGetLine, BulkGetReport, Requested, bulk_get_body, read_bulk_get,
+};
+pub use bulk_put::{ARCHIVE_BYTES_MAX, BULK_PUT_QUERY, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, parse_bulk_put, read_bulk_put};
 pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
 pub use server::{Server, ServerError, ServerOptions, region};

@@ -97,8 +97,10 @@ struct State {
     reached: BTreeSet<i32>,
     has_assignment: bool,
     refused: Option<String>,
+    /// Whether any broker has answered.
+    has_answered: bool,
     /// The latest problem with a broker.
-    problem: Option<String>,
+    last_broker_error: Option<String>,
 }
 
 impl Context {
@@ -119,11 +121,11 @@ impl ClientContext for Context {
             }
             // It is handled where messages are received.
             Some(RDKafkaErrorCode::PartitionEOF) => {}
-            // It says only how many brokers there are, and follows on the problem of the last one.
+            // It has only the number of brokers, and comes after the error of the last one.
             Some(RDKafkaErrorCode::AllBrokersDown) => self.events.waiting(&format!("Kafka: {reason}")),
             _ => {
                 self.events.waiting(&format!("Kafka: {reason}"));
-                self.state().problem = Some(reason.to_owned());
+                self.state().last_broker_error = Some(reason.to_owned());
             }
         }
     }
@@ -149,7 +151,7 @@ impl ConsumerContext for Context {
         match rebalance {
             Rebalance::Assign(list) => {
                 let mut state = self.state();
-                state.has_assignment = true;
+                (state.has_assignment, state.has_answered) = (true, true);
                 for element in list.elements() {
                     state.offsets.forget(element.topic(), element.partition());
                     state.reached.remove(&element.partition());
@@ -232,9 +234,9 @@ impl KafkaSource {
         let mut looking: JoinSet<Vec<Looked>> = JoinSet::new();
         let mut check = tokio::time::interval(CHECK_EVERY);
         let context = Arc::clone(self.consumer.context());
-        let (mut answering, is_over) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
+        let (mut checking, over) = (JoinSet::new(), Over::default());
         if self.settings.until_end {
-            self.ask_for_an_answer(&mut answering, &is_over);
+            self.check_brokers(&mut checking, &over);
         }
         let received = loop {
             tokio::select! {
@@ -248,10 +250,11 @@ impl KafkaSource {
                 Some(looked) = looking.join_next(), if !looking.is_empty() => {
                     self.report_gaps(looked.unwrap_or_default(), pipeline);
                 }
-                Some(answered) = answering.join_next(), if !answering.is_empty() => {
-                    if let Ok(Err(error)) = answered {
-                        let why = context.state().problem.take().unwrap_or_else(|| error.to_string());
-                        break Err(IngestError::Refused(format!("no Kafka broker has answered for {} s: {why}", FIRST_ANSWER.as_secs())));
+                Some(checked) = checking.join_next(), if !checking.is_empty() => {
+                    if let Ok(Err(error)) = checked {
+                        let why = context.state().last_broker_error.take().unwrap_or_else(|| error.to_string());
+                        let within = FIRST_ANSWER.as_secs();
+                        break Err(IngestError::Refused(format!("no Kafka broker answered within {within} s: {why}; check --brokers")));
                     }
                 }
                 _ = check.tick() => {
@@ -289,7 +292,7 @@ impl KafkaSource {
                 }
             }
         };
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         // Attempts that failed so far end; others are completed.
         pipeline.sink.stop();
         let mut result = received;
@@ -315,17 +318,20 @@ impl KafkaSource {
         result
     }
 
-    /// Asks for any answer of a broker. One that is stopped while messages are received is waited
-    /// for, but one that never answers is most likely misspelt.
-    fn ask_for_an_answer(&self, answering: &mut JoinSet<KafkaResult<()>>, is_over: &Arc<AtomicBool>) {
-        let (asked, is_over) = (Arc::clone(&self.consumer), Arc::clone(is_over));
-        answering.spawn_blocking(move || {
+    /// Checks that some broker answers at all. A broker that stops later is waited for; one that
+    /// never answers is most likely misspelt.
+    fn check_brokers(&self, checking: &mut JoinSet<KafkaResult<()>>, over: &Over) {
+        let (asked, is_over) = (Arc::clone(&self.consumer), Arc::clone(&over.0));
+        checking.spawn_blocking(move || {
             let began = Instant::now();
             loop {
-                match asked.fetch_metadata(None, ATTEMPT) {
-                    Err(error) if began.elapsed() >= FIRST_ANSWER => return Err(error),
+                let answer = asked.fetch_metadata(None, ATTEMPT);
+                // The answer to this question may wait behind messages.
+                let has_answered = answer.is_ok() || asked.context().state().has_answered;
+                match answer {
+                    Err(error) if !has_answered && began.elapsed() >= FIRST_ANSWER => return Err(error),
                     // An attempt may fail at once.
-                    Err(_) if !is_over.load(Ordering::Relaxed) => std::thread::sleep(CHECK_EVERY),
+                    Err(_) if !has_answered && !is_over.load(Ordering::Relaxed) => std::thread::sleep(CHECK_EVERY),
                     _ => return Ok(()),
                 }
             }
@@ -522,6 +528,16 @@ impl Ends {
             }
         }
         Ok(())
+    }
+}
+
+/// Ends the check of the brokers with the run, however that ends.
+#[derive(Default)]
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -83,10 +83,11 @@ pub trait Connection: Send {
     /// is void if the call fails.
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal>;
 
-    /// Gets some of the first of these files, with their lengths, into memory, if the place can
-    /// send many small ones with one answer. Reads of them then take the content from there, once.
-    /// Whatever was got before is forgotten. Returns how many of the first files need no further
-    /// call: 0 if the next one should be read alone.
+    /// Gets the first of these files (their locations and expected lengths) into memory, if the
+    /// place can send many small files with one answer. The next [`read`](Self::read) of each takes
+    /// its content from there. What an earlier call got is discarded. Returns how many files were
+    /// asked for; 0 if the next file must be read alone. Files that the place couldn't send, and
+    /// all of them if it sent nothing usable, are read as usual, which says why.
     fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
         let _ = files;
         0
@@ -122,6 +123,15 @@ pub trait Connection: Send {
             Err(Refusal { cause: Cause::Missing, .. }) => self.write(location, bytes, content),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// Writes the first of these files, which don't exist, with one request, if the place can do
+    /// that. A file that exists is never replaced, not even one that appears meanwhile. Returns a
+    /// result for each file that was sent; none if the next file must be written alone, or if no
+    /// usable answer came: then some may have been written.
+    fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {
+        let _ = files;
+        Vec::new()
     }
 
     /// Writes a file with the time at which it was last modified: as [`write`](Self::write) if
@@ -195,6 +205,16 @@ pub trait Connection: Send {
     /// # Errors
     /// If the place refuses.
     fn presigned_url(&mut self, location: &str, valid: Duration) -> Result<Option<String>, Refusal>;
+}
+
+/// A file that doesn't exist yet.
+pub struct NewContent<'a> {
+    /// Its location, as [`Connection::write`] takes it.
+    pub location: &'a str,
+    /// Its length.
+    pub bytes: u64,
+    /// Its content.
+    pub content: Box<dyn io::Read + 'a>,
 }
 
 /// What a place states about a file.

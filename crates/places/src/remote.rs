@@ -6,7 +6,8 @@
 //!            .-----------+-----------.
 //!          Store                    Web
 //!          opendal: s3, azblob,     webdav (PROPFIND, PUT, MOVE) and https (GET, HEAD)
-//!          gcs, swift, b2
+//!          gcs, swift, b2; bulk
+//!          gets and puts of ours
 //! ```
 //!
 //! Each connection owns all of this, so that connections share nothing but the list of trusted
@@ -15,7 +16,9 @@
 mod answer;
 mod azure_url;
 mod b2;
+mod bulk;
 mod bulk_get;
+mod bulk_put;
 mod checksums;
 mod connect;
 mod incoming;

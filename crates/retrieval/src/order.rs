@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use fulgurite_client::{Requested, bulk_get_body};
+use fulgurite_client::{BULK_GET_ORDER_QUERY, Requested, bulk_get_body};
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::{Exchange, ExchangeError};
@@ -95,7 +95,7 @@ pub(crate) fn ask(exchange: &Exchange<'_>, objects: &[Requested]) -> Result<Vec<
     struct Answer {
         order: Vec<Option<(String, u64)>>,
     }
-    exchange.post("order=&retrieve=", &bulk_get_body(objects), |response| {
+    exchange.post(BULK_GET_ORDER_QUERY, &bulk_get_body(objects), |response| {
         let answer: Result<Answer, _> = serde_json::from_reader(BufReader::new(&mut *response));
         match answer {
             Ok(answer) if answer.order.len() == objects.len() => Ok(answer.order),

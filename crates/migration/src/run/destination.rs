@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_domain::Modified;
-use fulgurite_places::{Cause, Connection, Place, Refusal};
+use fulgurite_places::{Cause, Connection, NewContent, Place, Refusal};
 
 use super::same_place::SamePlace;
 use super::spool::Spooled;
@@ -32,6 +32,13 @@ pub trait BackReader {
     /// # Errors
     /// As [`Connection::read`].
     fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal>;
+
+    /// Gets some of the first of these files, with their lengths, into memory: as
+    /// [`Connection::read_ahead`].
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+        let _ = files;
+        0
+    }
 
     /// The length that the destination states.
     ///
@@ -119,6 +126,10 @@ impl BackReader for PlaceReader {
         read_sha256(&mut *self.0, location)
     }
 
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+        self.0.read_ahead(files)
+    }
+
     fn length(&mut self, location: &str) -> Result<u64, Refusal> {
         self.0.length(location)
     }
@@ -128,8 +139,24 @@ struct PlaceWriter(Box<dyn Connection>);
 
 impl LotWriter for PlaceWriter {
     fn write(&mut self, files: &[Outgoing<'_>], arrived: &mut dyn FnMut(usize, Stored)) -> Vec<Result<Stored, Refusal>> {
-        let write = |(index, file)| self.write_one(file).inspect(|&stored| arrived(index, stored));
-        files.iter().enumerate().map(write).collect()
+        let mut results = Vec::with_capacity(files.len());
+        while let Some(next) = files.get(results.len()..).filter(|rest| !rest.is_empty()) {
+            let new = next.iter().take_while(|file| !file.was_written);
+            let mut new = new.map(|file| NewContent { location: file.location, bytes: file.bytes, content: file.reader() });
+            let together = self.0.write_new_together(&mut new);
+            let count = together.len().max(1);
+            let mut together = together.into_iter();
+            for _ in 0..count {
+                let index = results.len();
+                let stored = match together.next() {
+                    Some(Ok(())) => Ok(Stored::Written),
+                    // Alone, it is written, or the place says why it isn't.
+                    _ => self.write_one(&files[index]),
+                };
+                results.push(stored.inspect(|&stored| arrived(index, stored)));
+            }
+        }
+        results
     }
 }
 

@@ -267,7 +267,8 @@ impl Worker {
             }
         };
         let mut files = files.into_iter();
-        // Files that were read ahead, with this one.
+        // Files that were read ahead, with this one. After a reconnect, the rest of them is read
+        // one by one: if many files are wrong, each would otherwise cost another request for all.
         let mut ahead = 0_usize;
         while let Some(mut file) = files.next() {
             let (offset, mut spooling, mut too_long) = (writer.bytes(), io::Result::Ok(()), false);
@@ -293,6 +294,7 @@ impl Worker {
                         let began = Instant::now();
                         let following = files.as_slice().iter().map(|file| &file.row);
                         ahead = connection.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)));
+                        // Bytes of one file or another move in most of this time.
                         if ahead > 0 {
                             *moving += began.elapsed();
                         }
@@ -438,7 +440,9 @@ impl Worker {
         // Nothing that an earlier connection holds can stand for what is stored.
         self.back = None;
         let (mut files, mut early) = (files.into_iter(), Early::new(&self.told, Stage::Scan));
-        for file in files.by_ref() {
+        // As when the source is read.
+        let mut ahead = 0_usize;
+        while let Some(file) = files.next() {
             let mut fresh = false;
             let outcome = loop {
                 let (row, moving) = (&file.row, &mut ended.moving);
@@ -447,7 +451,12 @@ impl Worker {
                         worker.back = Some(worker.destination.back_reader().map_err(Refused::Connecting)?);
                     }
                     let began = Instant::now();
-                    let read = worker.back.as_mut().expect("it is connected").sha256(&row.name);
+                    let back = worker.back.as_mut().expect("it is connected");
+                    if ahead == 0 && !fresh {
+                        let following = files.as_slice().iter().map(|file| &file.row);
+                        ahead = back.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)));
+                    }
+                    let read = back.sha256(&row.name);
                     *moving += began.elapsed();
                     Ok(read?)
                 });
@@ -462,6 +471,7 @@ impl Worker {
                     Ok(_) => fresh = true,
                 }
             };
+            ahead = ahead.saturating_sub(1);
             match outcome {
                 Ok(()) => {
                     early.passed(file.clone());

@@ -1,6 +1,7 @@
 mod early;
 mod outages;
 mod spooled;
+mod together;
 mod volumes;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

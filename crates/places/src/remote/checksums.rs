@@ -2,7 +2,8 @@
 //!
 //! S3 states them only if HEAD has the header `x-amz-checksum-mode`, and all headers of this kind
 //! must be signed. opendal can't send it. So the transport takes the request that opendal signed,
-//! adds the header and signs it again.
+//! adds the header and signs it again. Requests that opendal doesn't know are signed the same way:
+//! bulk gets and bulk puts.
 
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::request;
@@ -14,7 +15,7 @@ use super::super::Refusal;
 use super::super::address::{Address, Kind};
 use super::transport::Transport;
 
-/// How requests for checksums are signed.
+/// How requests of our own are signed.
 #[derive(Debug, Clone)]
 pub(super) enum Asking {
     /// Not at all.

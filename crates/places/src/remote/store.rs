@@ -11,11 +11,13 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 
 use super::super::address::{Address, Kind};
 use super::super::location;
-use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, pass, wrong_length};
+use super::super::{Cause, Connection, Listed, NewContent, Place, Refusal, Statement, fill, pass, wrong_length};
 use super::answer::Answer;
 use super::azure_url;
 use super::b2::B2Transport;
+use super::bulk::BulkBucket;
 use super::bulk_get::BulkGets;
+use super::bulk_put::BulkPuts;
 use super::checksums::Asking;
 use super::login::{Login, SignedIn};
 use super::transport::Notes;
@@ -75,7 +77,8 @@ impl Place for Store {
             .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
         let context = OperationContext::new().with_http_transport(transporter);
         let asking = Asking::of(address, &engine.transport)?;
-        let bulk_gets = BulkGets::of(address, endpoint.as_deref()).filter(|_| asking.is_some());
+        let bulk = BulkBucket::of(address, endpoint.as_deref(), asking.as_ref());
+        let (bulk_gets, bulk_puts) = (bulk.clone().map(BulkGets::new), bulk.map(BulkPuts::new));
         let signing = match address.kind {
             Kind::Swift if !address.options.contains_key("temp_url_key") => Signing::Impossible,
             Kind::Azblob => match azure_url::Signer::of(address, &azure_endpoint(address, endpoint)?)? {
@@ -85,7 +88,15 @@ impl Place for Store {
             _ if address.is_true("anonymous") => Signing::Impossible,
             _ => Signing::Opendal,
         };
-        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, bulk_gets, signing }))
+        Ok(Box::new(StoreConnection {
+            engine,
+            operator: operator.with_context(context),
+            kind: address.kind,
+            asking,
+            bulk_gets,
+            bulk_puts,
+            signing,
+        }))
     }
 
     fn describe(&self) -> String {
@@ -185,6 +196,7 @@ struct StoreConnection {
     asking: Option<Asking>,
     /// Files that arrived before they were asked for, where that is possible.
     bulk_gets: Option<BulkGets>,
+    bulk_puts: Option<BulkPuts>,
     signing: Signing,
 }
 
@@ -337,7 +349,7 @@ impl Connection for StoreConnection {
         if let Some(content) = self.bulk_gets.as_mut().and_then(|ahead| ahead.take(location)) {
             return pass(sink, content).map(|()| content.len() as u64);
         }
-        let read = self.run(location, true, async {
+        self.run(location, true, async {
             let (mut received, mut abandoned) = (0, false);
             let read = async {
                 let mut stream = self.operator.reader(location).await?.into_stream(..).await?;
@@ -366,20 +378,17 @@ impl Connection for StoreConnection {
                 }
                 _ => Ok(received),
             }
-        });
-        if let (Ok(_), Some(bulk_gets)) = (&read, &mut self.bulk_gets) {
-            bulk_gets.note(&self.engine.transport);
-        }
-        read
+        })
     }
 
     fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
-        let (Some(mut bulk_gets), Some(signs)) = (self.bulk_gets.take(), self.asking.as_ref()) else { return 0 };
-        let first = bulk_gets.first(&mut files.take_while(|(location, _)| Self::check(location).is_ok()));
+        let Some(mut bulk_gets) = self.bulk_gets.take() else { return 0 };
+        let transport = &self.engine.transport;
+        let first = bulk_gets.first(&mut files.take_while(|(location, _)| Self::check(location).is_ok()), transport);
         let ahead = match first.len() {
             0 | 1 => 0,
             // Without them, files are read one by one.
-            count => self.run("a bulk get", false, bulk_gets.get(&first, &self.engine.transport, signs)).map_or(0, |()| count),
+            count => self.run("a bulk get", false, bulk_gets.get(&first, transport)).map_or(0, |()| count),
         };
         self.bulk_gets = Some(bulk_gets);
         ahead
@@ -462,6 +471,15 @@ impl Connection for StoreConnection {
                 _ => refusal,
             })
         })
+    }
+
+    fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {
+        let Some(mut bulk_puts) = self.bulk_puts.take() else { return Vec::new() };
+        let transport = &self.engine.transport;
+        let put = async { Ok(bulk_puts.put(files, transport, |location| Self::check(location).is_ok()).await) };
+        let results = self.run("a bulk put", false, put).unwrap_or_default();
+        self.bulk_puts = Some(bulk_puts);
+        results
     }
 
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {

@@ -1,6 +1,7 @@
 //! Places behind HTTP against servers on this machine: well-behaved ones, and faults.
 
 mod bulk_get;
+mod bulk_put;
 mod memory;
 mod openstack;
 mod server;

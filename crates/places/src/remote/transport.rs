@@ -12,11 +12,12 @@
 //! server closed an idle socket before a byte of the answer arrived, the request is sent once more
 //! on a new one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderValue, LOCATION, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderValue, LOCATION, SERVER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
 use hyper::body::Body;
 use opendal::{Buffer, HttpBody, HttpTransport};
@@ -51,6 +52,8 @@ pub(super) struct Shared {
     accepts_gzip: bool,
     idle: Mutex<Vec<Socket>>,
     notes: Mutex<Notes>,
+    /// True once the place has answered as a Fulgurite server.
+    is_fulgurite: AtomicBool,
 }
 
 /// What happened since [`Transport::begin`].
@@ -76,8 +79,8 @@ impl Transport {
     /// `tls` is needed for https only. Redirects are followed for plain servers; the signature of a
     /// request to an object store holds for one host only. `accepts_gzip` is for Google's store.
     pub(super) fn new(deadlines: Deadlines, tls: Option<Arc<ClientConfig>>, follows_redirects: bool, accepts_gzip: bool) -> Self {
-        let (idle, notes) = Default::default();
-        Self(Arc::new(Shared { deadlines, tls, follows_redirects, accepts_gzip, idle, notes }))
+        let (idle, notes, is_fulgurite) = Default::default();
+        Self(Arc::new(Shared { deadlines, tls, follows_redirects, accepts_gzip, idle, notes, is_fulgurite }))
     }
 
     /// Begins an operation: clears the notes. `content` says that answers to GET are content of any
@@ -96,6 +99,11 @@ impl Transport {
         self.0.notes().clone()
     }
 
+    /// Whether the place has answered as a Fulgurite server.
+    pub(super) fn is_fulgurite(&self) -> bool {
+        self.0.is_fulgurite.load(Ordering::Relaxed)
+    }
+
     /// Forgets what happened since these notes were taken.
     pub(super) fn restore(&self, notes: Notes) {
         *self.0.notes() = notes;
@@ -111,6 +119,10 @@ impl Transport {
         result
     }
 }
+
+/// Marks a POST that does the same if it arrives twice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repeatable;
 
 /// The body of a request.
 pub(super) enum Upload {
@@ -252,7 +264,8 @@ impl Shared {
             };
             let stale = socket.used && (error.is_canceled() || error.is_closed() || error.is_incomplete_message() || is_reset(&error));
             // A repeated POST could do something twice.
-            if !stale || parts.method == Method::POST || matches!(body, Upload::Stream(None, _)) {
+            let may_repeat = parts.method != Method::POST || parts.extensions.get::<Repeatable>().is_some();
+            if !stale || !may_repeat || matches!(body, Upload::Stream(None, _)) {
                 let cause = if error.is_incomplete_message() { Cause::Connection } else { failure(&error) };
                 return Err(Refusal::new(cause, format!("{origin}: no answer: {}", chain(&error))));
             }
@@ -317,6 +330,10 @@ impl Shared {
     ) -> Result<(http::response::Parts, Received), Refusal> {
         let note = |reason: &[u8]| Answer::new(method.clone(), head.status, &head.headers, reason, SystemTime::now());
         let mut answer = note(&[]);
+        let names_itself = head.headers.get(SERVER).is_some_and(|name| name == "fulgurite");
+        if names_itself && !self.notes().asks_machine {
+            self.is_fulgurite.store(true, Ordering::Relaxed);
+        }
         let content = self.notes().content && *method == Method::GET;
         let stated = answer.bytes.filter(|_| *method != Method::HEAD);
         if head.status.is_success() {

@@ -1,0 +1,79 @@
+//! Bulk puts: a Fulgurite server takes many small objects with one request.
+
+use std::time::Instant;
+
+use fulgurite_client::{BULK_PUT_QUERY, BulkPut, parse_bulk_put};
+use http::header::IF_NONE_MATCH;
+
+use super::super::{Cause, NewContent, Refusal, fill};
+use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, REQUEST_BYTES_MAX, Usable, take_all, unusable};
+use super::transport::Transport;
+
+/// What an answer may have for each object: a key of 1,024 bytes, escaped, a code and a message.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// Puts files that don't exist yet.
+pub(super) struct BulkPuts {
+    bucket: BulkBucket,
+    usable: Usable,
+}
+
+impl BulkPuts {
+    pub(super) fn new(bucket: BulkBucket) -> Self {
+        Self { bucket, usable: Usable::default() }
+    }
+
+    /// Puts the first of these files with one request. Returns a result for each of them; none if
+    /// the next file should be put alone.
+    pub(super) async fn put(
+        &mut self,
+        files: &mut dyn Iterator<Item = NewContent<'_>>,
+        transport: &Transport,
+        is_possible: impl Fn(&str) -> bool,
+    ) -> Vec<Result<(), Refusal>> {
+        if !self.usable.now(transport) {
+            return Vec::new();
+        }
+        let (mut archive, mut left, mut piece) = (BulkPut::with_capacity(REQUEST_BYTES_MAX as usize), REQUEST_BYTES_MAX, Vec::new());
+        let mut keys = Vec::new();
+        for mut file in files.take(FILES_MAX) {
+            if file.bytes > FILE_BYTES_MAX.min(left) || !is_possible(file.location) {
+                break;
+            }
+            left -= file.bytes;
+            // One byte more, to notice content that goes on.
+            piece.resize(file.bytes as usize + 1, 0);
+            match fill(&mut file.content, &mut piece) {
+                Ok(filled) if filled as u64 == file.bytes => {}
+                // It says so again when it is put alone.
+                _ => break,
+            }
+            let key = self.bucket.key(file.location);
+            archive.push(&key, &[], &piece[..file.bytes as usize]);
+            keys.push(key);
+        }
+        if keys.len() < 2 {
+            return Vec::new();
+        }
+        let began = Instant::now();
+        let put = self.try_put(archive, &keys, transport).await;
+        self.usable.ended(began, &put);
+        put.unwrap_or_default()
+    }
+
+    async fn try_put(&self, archive: BulkPut, keys: &[String], transport: &Transport) -> Result<Vec<Result<(), Refusal>>, Refusal> {
+        let mut content = self.bucket.post(BULK_PUT_QUERY, &[(IF_NONE_MATCH, "*")], archive.finish(), transport).await?;
+        let mut answer = Vec::new();
+        take_all(&mut content, &mut answer, (keys.len() + 1) * LINE_BYTES_MAX).await?;
+        let lines = parse_bulk_put(&answer, keys.len()).ok_or_else(|| unusable(&"it has no line for each object"))?;
+        if lines.iter().zip(keys).any(|(line, key)| line.key != *key) {
+            return Err(unusable(&"it has lines for other objects"));
+        }
+        let result = |line: fulgurite_client::BulkPutLine| match line.code {
+            None => Ok(()),
+            Some(code) if code == "PreconditionFailed" => Err(Refusal::new(Cause::Exists, line.key)),
+            Some(code) => Err(Refusal::new(Cause::Fault, format!("{}: {code} {}", line.key, line.message.unwrap_or_default()))),
+        };
+        Ok(lines.into_iter().map(result).collect())
+    }
+}
