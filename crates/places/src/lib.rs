@@ -88,9 +88,13 @@ pub trait Connection: Send {
     /// its content from there. What an earlier call got is discarded. Returns how many files were
     /// asked for; 0 if the next file must be read alone. Files that the place couldn't send, and
     /// all of them if it sent nothing usable, are read as usual, which says why.
-    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+    ///
+    /// # Errors
+    /// If the place doesn't answer or asks for fewer requests. For some time, further calls return
+    /// 0.
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> Result<usize, Refusal> {
         let _ = files;
-        0
+        Ok(0)
     }
 
     /// Lists all files below the place, in no particular order, until `each` returns false.
@@ -127,8 +131,8 @@ pub trait Connection: Send {
 
     /// Writes the first of these files, which don't exist, with one request, if the place can do
     /// that. A file that exists is never replaced, not even one that appears meanwhile. Returns a
-    /// result for each file that was sent; none if the next file must be written alone, or if no
-    /// usable answer came: then some may have been written.
+    /// result for each file that was sent; none if the next file must be written alone. If no
+    /// usable answer came, the files may have been written nevertheless.
     fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {
         let _ = files;
         Vec::new()

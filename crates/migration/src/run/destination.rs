@@ -33,11 +33,13 @@ pub trait BackReader {
     /// As [`Connection::read`].
     fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal>;
 
-    /// Gets some of the first of these files, with their lengths, into memory: as
-    /// [`Connection::read_ahead`].
-    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+    /// Gets the first of these files into memory: as [`Connection::read_ahead`].
+    ///
+    /// # Errors
+    /// As that.
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> Result<usize, Refusal> {
         let _ = files;
-        0
+        Ok(0)
     }
 
     /// The length that the destination states.
@@ -126,7 +128,7 @@ impl BackReader for PlaceReader {
         read_sha256(&mut *self.0, location)
     }
 
-    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> Result<usize, Refusal> {
         self.0.read_ahead(files)
     }
 
@@ -144,6 +146,13 @@ impl LotWriter for PlaceWriter {
             let new = next.iter().take_while(|file| !file.was_written);
             let mut new = new.map(|file| NewContent { location: file.location, bytes: file.bytes, content: file.reader() });
             let together = self.0.write_new_together(&mut new);
+            if let Some(Err(refusal)) = together.first()
+                && matches!(refusal.cause, Cause::TimedOut | Cause::Connection | Cause::Throttled { .. })
+            {
+                // No single file is to blame, so the others would wait as long, one by one.
+                results.resize(files.len(), Err(refusal.clone()));
+                break;
+            }
             let count = together.len().max(1);
             let mut together = together.into_iter();
             for _ in 0..count {

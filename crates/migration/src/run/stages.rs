@@ -201,7 +201,7 @@ impl Worker {
         let passed = |worker: &Self| worker.shared.passed[stage as usize].load(Ordering::Relaxed);
         let (mut wait, before) = (FIRST_WAIT, if is_suspect { 0 } else { passed(self) });
         for tries in 1_u32.. {
-            let fail = |refusal: &Refusal, kind| Err(Failure { reason: reason(refusal), kind });
+            let fail = |refusal: &Refusal, kind| Err(Failure { reason: reason(refusal, stage), kind });
             let refusal = match act(self) {
                 Ok(done) => {
                     self.shared.passed[stage as usize].fetch_add(1, Ordering::Relaxed);
@@ -267,10 +267,13 @@ impl Worker {
             }
         };
         let mut files = files.into_iter();
-        // Files that were read ahead, with this one. After a reconnect, the rest of them is read
-        // one by one: if many files are wrong, each would otherwise cost another request for all.
+        // Files that were read ahead, with this one.
         let mut ahead = 0_usize;
         while let Some(mut file) = files.next() {
+            if self.shared.stops.load(Ordering::Relaxed) {
+                ended.failed.push((file.row, stopped()));
+                break;
+            }
             let (offset, mut spooling, mut too_long) = (writer.bytes(), io::Result::Ok(()), false);
             // What contradicts the inventory counts only if a fresh connection reads it too.
             let mut fresh = false;
@@ -282,18 +285,21 @@ impl Worker {
                     if spooling.is_err() {
                         return Err(Refusal::new(Cause::Abandoned, "").into());
                     }
-                    if fresh {
-                        worker.input = None;
-                    }
                     if worker.input.is_none() {
                         worker.input = Some(worker.source.connect().map_err(Refused::Connecting)?);
+                        ahead = 0;
+                    }
+                    // The connection may have files that were read ahead.
+                    let mut another = None;
+                    if fresh {
+                        another = Some(worker.source.connect().map_err(Refused::Connecting)?);
                     }
                     let shared = worker.shared.clone();
-                    let connection = worker.input.as_mut().expect("it is connected");
+                    let connection = another.as_mut().or(worker.input.as_mut()).expect("it is connected");
                     if ahead == 0 && !fresh {
                         let began = Instant::now();
                         let following = files.as_slice().iter().map(|file| &file.row);
-                        ahead = connection.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)));
+                        ahead = connection.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)))?;
                         // Bytes of one file or another move in most of this time.
                         if ahead > 0 {
                             *moving += began.elapsed();
@@ -424,7 +430,7 @@ impl Worker {
                             Err(refusal) if is_places(refusal.cause) || is_gone && refusal.cause != Cause::Unsupported => again.push(file),
                             Err(refusal) => {
                                 let kind = if refusal.cause == Cause::Unsupported { FailureKind::Final } else { FailureKind::Again };
-                                ended.failed.push((file.row, Failure { reason: reason(&refusal), kind }));
+                                ended.failed.push((file.row, Failure { reason: reason(&refusal, Stage::Output), kind }));
                             }
                         }
                     }
@@ -447,14 +453,19 @@ impl Worker {
             let outcome = loop {
                 let (row, moving) = (&file.row, &mut ended.moving);
                 let read = self.reaching(Stage::Scan, row.attempts > 0, Self::destination_is_gone, |worker| {
-                    if fresh || worker.back.is_none() {
+                    if worker.back.is_none() {
                         worker.back = Some(worker.destination.back_reader().map_err(Refused::Connecting)?);
+                        ahead = 0;
+                    }
+                    let mut another = None;
+                    if fresh {
+                        another = Some(worker.destination.back_reader().map_err(Refused::Connecting)?);
                     }
                     let began = Instant::now();
-                    let back = worker.back.as_mut().expect("it is connected");
+                    let back = another.as_mut().or(worker.back.as_mut()).expect("it is connected");
                     if ahead == 0 && !fresh {
                         let following = files.as_slice().iter().map(|file| &file.row);
-                        ahead = back.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)));
+                        ahead = back.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)))?;
                     }
                     let read = back.sha256(&row.name);
                     *moving += began.elapsed();
@@ -517,8 +528,9 @@ fn stopped() -> Failure {
 }
 
 /// Why a place refused a file, without what its name says already.
-fn reason(refusal: &Refusal) -> String {
+fn reason(refusal: &Refusal, stage: Stage) -> String {
     match refusal.cause {
+        Cause::Missing if stage == Stage::Output => "a part of its path is missing at the destination, or is a file there".to_owned(),
         Cause::Missing => "the file does not exist any more".to_owned(),
         Cause::Unsupported if !refusal.detail.is_empty() => refusal.detail.clone(),
         _ => refusal.to_string(),

@@ -1,6 +1,8 @@
 //! Requests for many small objects at once, which Fulgurite's servers have. Other servers never see
 //! one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -36,18 +38,39 @@ pub(super) struct BulkBucket {
     /// Precedes locations in keys: the place's folder and a slash, or nothing.
     prefix: String,
     signs: Asking,
+    pub(super) known: Arc<Known>,
+}
+
+/// What is known of a server. The connections of a place share it, because it is no content.
+#[derive(Default)]
+pub(super) struct Known {
+    is_fulgurite: AtomicBool,
+    pub(super) gets: Usable,
+    pub(super) puts: Usable,
 }
 
 impl BulkBucket {
     /// The bucket at an address. `None` if it can't be one of ours, or if requests to it can't be
     /// signed.
-    pub(super) fn of(address: &Address, endpoint: Option<&str>, signs: Option<&Asking>) -> Option<Self> {
+    pub(super) fn of(address: &Address, endpoint: Option<&str>, signs: Option<&Asking>, known: &Arc<Known>) -> Option<Self> {
         let endpoint = endpoint.filter(|_| address.kind == Kind::S3 && !address.is_true("enable_virtual_host_style"))?;
         let signs = signs.filter(|signs| matches!(signs, Asking::As(_)) && endpoint.starts_with("http"))?.clone();
         let (bucket, folder) = address.split();
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let url = format!("{}/{bucket}", endpoint.trim_end_matches('/'));
-        Some(Self { url, prefix, signs })
+        Some(Self { url, prefix, signs, known: known.clone() })
+    }
+
+    /// Notes whether the place has answered as a Fulgurite server.
+    pub(super) fn look_at(&self, transport: &Transport) {
+        if transport.is_fulgurite() {
+            self.known.is_fulgurite.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the place has answered as a Fulgurite server, over any connection.
+    pub(super) fn is_ours(&self) -> bool {
+        self.known.is_fulgurite.load(Ordering::Relaxed)
     }
 
     /// The key of a file.
@@ -81,6 +104,11 @@ impl BulkBucket {
     }
 }
 
+/// True if a request failed because the place can't be reached, or asks for fewer.
+pub(super) fn is_out_of_reach(cause: Cause) -> bool {
+    matches!(cause, Cause::TimedOut | Cause::Connection | Cause::Throttled { .. })
+}
+
 /// The header of a body in JSON.
 pub(super) const JSON: (HeaderName, &str) = (CONTENT_TYPE, "application/json");
 
@@ -101,25 +129,35 @@ pub(super) fn unusable(why: &dyn std::fmt::Display) -> Refusal {
 }
 
 /// Whether a server has requests of one kind.
+#[derive(Default)]
+pub(super) struct Usable(Mutex<Failures>);
+
+/// What requests of one kind came to.
 #[derive(Debug, Default)]
-pub(super) struct Usable {
+struct Failures {
     /// The server answered one in a way that won't change, such as a proxy that doesn't pass it on.
     never: bool,
-    /// Failures since the last success.
-    failures: u32,
+    /// How many failed since the last success.
+    in_a_row: u32,
     /// When the next one may be sent, after one failed.
     not_before: Option<Instant>,
 }
 
 impl Usable {
-    pub(super) fn now(&self, transport: &Transport) -> bool {
-        transport.is_fulgurite() && !self.never && self.not_before.is_none_or(|until| Instant::now() >= until)
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> bool {
+        let failures = self.failures();
+        !failures.never && failures.not_before.is_none_or(|until| Instant::now() >= until)
     }
 
     /// A request that began at `began` has ended.
-    pub(super) fn ended<T>(&mut self, began: Instant, result: &Result<T, Refusal>) {
+    pub(super) fn ended<T>(&self, began: Instant, result: &Result<T, Refusal>) {
+        let mut failures = self.failures();
         let Err(refusal) = result else {
-            self.failures = 0;
+            failures.in_a_row = 0;
             return;
         };
         let asked = match refusal.cause {
@@ -127,10 +165,11 @@ impl Usable {
             _ => Duration::ZERO,
         };
         // One that took long to fail must not take most of the time.
-        let pause = PAUSE.max(asked).max(began.elapsed()) * 2_u32.pow(self.failures.min(DOUBLED_MAX));
-        self.not_before = Instant::now().checked_add(pause);
-        self.failures += 1;
-        self.never |= !refusal.cause.is_temporary();
+        let pause = PAUSE.max(asked).max(began.elapsed()) * 2_u32.pow(failures.in_a_row.min(DOUBLED_MAX));
+        // Of several at once, each counts.
+        failures.not_before = failures.not_before.max(Instant::now().checked_add(pause));
+        failures.in_a_row += 1;
+        failures.never |= !refusal.cause.is_temporary();
     }
 }
 
@@ -148,7 +187,7 @@ mod tests {
         let address = Address::parse(url, all).unwrap_or_else(|error| panic!("{url} {options:?}: {error}"));
         let transport = Transport::new(Deadlines::default(), None, false, false);
         let asking = Asking::of(&address, &transport).expect("settings");
-        BulkBucket::of(&address, Some("http://127.0.0.1:1/"), asking.as_ref())
+        BulkBucket::of(&address, Some("http://127.0.0.1:1/"), asking.as_ref(), &Arc::default())
     }
 
     #[test]
@@ -164,21 +203,25 @@ mod tests {
 
     #[test]
     fn each_failure_in_a_row_doubles_the_pause() {
-        let mut usable = Usable::default();
-        let pause = |usable: &mut Usable, cause| {
+        let usable = Usable::default();
+        let pause = |cause| {
             let began = Instant::now();
             usable.ended(began, &Err::<(), _>(Refusal::new(cause, "")));
-            usable.not_before.expect("a pause") - began
+            usable.failures().not_before.expect("a pause") - began
         };
+        assert!(usable.now());
         for seconds in [10, 20, 40, 80, 160, 320, 640, 640] {
-            assert_eq!(pause(&mut usable, Cause::TimedOut).as_secs(), seconds);
+            assert_eq!(pause(Cause::TimedOut).as_secs(), seconds);
         }
+        assert!(!usable.now());
         usable.ended(Instant::now(), &Ok(()));
+        usable.failures().not_before = None;
+        assert!(usable.now());
         let throttled = |seconds| Cause::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
-        assert_eq!(pause(&mut usable, throttled(5)).as_secs(), 10);
-        assert_eq!(pause(&mut usable, throttled(30)).as_secs(), 60);
-        assert!(!usable.never);
-        pause(&mut usable, Cause::Denied);
-        assert!(usable.never);
+        assert_eq!(pause(throttled(5)).as_secs(), 10);
+        assert_eq!(pause(throttled(30)).as_secs(), 60);
+        assert!(!usable.failures().never);
+        pause(Cause::Denied);
+        assert!(usable.failures().never);
     }
 }

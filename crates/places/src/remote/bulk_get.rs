@@ -8,7 +8,7 @@ use std::time::Instant;
 use fulgurite_client::{BULK_GET_QUERY, Requested, bulk_get_body, read_bulk_get};
 
 use super::super::Refusal;
-use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, JSON, REQUEST_BYTES_MAX, Usable, take_all, unusable};
+use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, JSON, REQUEST_BYTES_MAX, take_all, unusable};
 use super::transport::Transport;
 
 /// The most that an answer has for each file besides its content, without the key: headers of the
@@ -21,7 +21,6 @@ const KEY_OVERHEAD_MAX: usize = 16;
 /// Files that arrived before they were asked for.
 pub(super) struct BulkGets {
     bucket: BulkBucket,
-    usable: Usable,
     /// The last answer.
     answer: Vec<u8>,
     /// Files in it that weren't read yet.
@@ -30,7 +29,7 @@ pub(super) struct BulkGets {
 
 impl BulkGets {
     pub(super) fn new(bucket: BulkBucket) -> Self {
-        Self { bucket, usable: Usable::default(), answer: Vec::new(), files: HashMap::new() }
+        Self { bucket, answer: Vec::new(), files: HashMap::new() }
     }
 
     /// The content of a file that arrived, once.
@@ -39,10 +38,10 @@ impl BulkGets {
     }
 
     /// The first files that one request should ask for.
-    pub(super) fn first<'f>(&mut self, files: &mut dyn Iterator<Item = (&'f str, u64)>, transport: &Transport) -> Vec<&'f str> {
+    pub(super) fn first<'f>(&mut self, files: &mut dyn Iterator<Item = (&'f str, u64)>) -> Vec<&'f str> {
         self.files.clear();
         let (mut first, mut left) = (Vec::new(), REQUEST_BYTES_MAX);
-        if self.usable.now(transport) {
+        if self.bucket.is_ours() && self.bucket.known.gets.now() {
             for (location, bytes) in files.take(FILES_MAX) {
                 if bytes > FILE_BYTES_MAX.min(left) {
                     break;
@@ -61,7 +60,7 @@ impl BulkGets {
         if got.is_err() {
             (self.files, self.answer) = Default::default();
         }
-        self.usable.ended(began, &got);
+        self.bucket.known.gets.ended(began, &got);
         got
     }
 

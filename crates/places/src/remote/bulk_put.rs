@@ -6,7 +6,7 @@ use fulgurite_client::{BULK_PUT_QUERY, BulkPut, parse_bulk_put};
 use http::header::IF_NONE_MATCH;
 
 use super::super::{Cause, NewContent, Refusal, fill};
-use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, REQUEST_BYTES_MAX, Usable, take_all, unusable};
+use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, REQUEST_BYTES_MAX, is_out_of_reach, take_all, unusable};
 use super::transport::Transport;
 
 /// What an answer may have for each object: a key of 1,024 bytes, escaped, a code and a message.
@@ -14,24 +14,23 @@ const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// Puts files that don't exist yet.
 pub(super) struct BulkPuts {
-    bucket: BulkBucket,
-    usable: Usable,
+    pub(super) bucket: BulkBucket,
 }
 
 impl BulkPuts {
     pub(super) fn new(bucket: BulkBucket) -> Self {
-        Self { bucket, usable: Usable::default() }
+        Self { bucket }
     }
 
     /// Puts the first of these files with one request. Returns a result for each of them; none if
     /// the next file should be put alone.
     pub(super) async fn put(
-        &mut self,
+        &self,
         files: &mut dyn Iterator<Item = NewContent<'_>>,
         transport: &Transport,
         is_possible: impl Fn(&str) -> bool,
     ) -> Vec<Result<(), Refusal>> {
-        if !self.usable.now(transport) {
+        if !self.bucket.is_ours() || !self.bucket.known.puts.now() {
             return Vec::new();
         }
         let (mut archive, mut left, mut piece) = (BulkPut::with_capacity(REQUEST_BYTES_MAX as usize), REQUEST_BYTES_MAX, Vec::new());
@@ -57,8 +56,12 @@ impl BulkPuts {
         }
         let began = Instant::now();
         let put = self.try_put(archive, &keys, transport).await;
-        self.usable.ended(began, &put);
-        put.unwrap_or_default()
+        self.bucket.known.puts.ended(began, &put);
+        match put {
+            Ok(results) => results,
+            Err(refusal) if is_out_of_reach(refusal.cause) => keys.iter().map(|_| Err(refusal.clone())).collect(),
+            Err(_) => Vec::new(),
+        }
     }
 
     async fn try_put(&self, archive: BulkPut, keys: &[String], transport: &Transport) -> Result<Vec<Result<(), Refusal>>, Refusal> {

@@ -1,6 +1,7 @@
 //! Object stores, through opendal.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use super::super::{Cause, Connection, Listed, NewContent, Place, Refusal, Statem
 use super::answer::Answer;
 use super::azure_url;
 use super::b2::B2Transport;
-use super::bulk::BulkBucket;
+use super::bulk::{BulkBucket, Known, is_out_of_reach};
 use super::bulk_get::BulkGets;
 use super::bulk_put::BulkPuts;
 use super::checksums::Asking;
@@ -34,11 +35,12 @@ const PART_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct Store {
     address: Address,
+    known: Arc<Known>,
 }
 
 impl Store {
     pub(super) fn new(address: Address) -> Self {
-        Self { address }
+        Self { address, known: Arc::default() }
     }
 }
 
@@ -77,7 +79,7 @@ impl Place for Store {
             .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
         let context = OperationContext::new().with_http_transport(transporter);
         let asking = Asking::of(address, &engine.transport)?;
-        let bulk = BulkBucket::of(address, endpoint.as_deref(), asking.as_ref());
+        let bulk = BulkBucket::of(address, endpoint.as_deref(), asking.as_ref(), &self.known);
         let (bulk_gets, bulk_puts) = (bulk.clone().map(BulkGets::new), bulk.map(BulkPuts::new));
         let signing = match address.kind {
             Kind::Swift if !address.options.contains_key("temp_url_key") => Signing::Impossible,
@@ -211,7 +213,11 @@ impl StoreConnection {
     }
 
     fn run<T>(&self, location: &str, content: bool, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
-        self.engine.run(location, || self.engine.transport.begin(content), work)
+        let result = self.engine.run(location, || self.engine.transport.begin(content), work);
+        if let Some(bulk_puts) = &self.bulk_puts {
+            bulk_puts.bucket.look_at(&self.engine.transport);
+        }
+        result
     }
 
     /// What an error of opendal means, with what the transport noted.
@@ -381,14 +387,18 @@ impl Connection for StoreConnection {
         })
     }
 
-    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
-        let Some(mut bulk_gets) = self.bulk_gets.take() else { return 0 };
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> Result<usize, Refusal> {
+        let Some(mut bulk_gets) = self.bulk_gets.take() else { return Ok(0) };
         let transport = &self.engine.transport;
-        let first = bulk_gets.first(&mut files.take_while(|(location, _)| Self::check(location).is_ok()), transport);
+        let first = bulk_gets.first(&mut files.take_while(|(location, _)| Self::check(location).is_ok()));
         let ahead = match first.len() {
-            0 | 1 => 0,
-            // Without them, files are read one by one.
-            count => self.run("a bulk get", false, bulk_gets.get(&first, transport)).map_or(0, |()| count),
+            0 | 1 => Ok(0),
+            count => match self.run("a bulk get", false, bulk_gets.get(&first, transport)) {
+                Ok(()) => Ok(count),
+                Err(refusal) if is_out_of_reach(refusal.cause) => Err(refusal),
+                // Files are read one by one then.
+                Err(_) => Ok(0),
+            },
         };
         self.bulk_gets = Some(bulk_gets);
         ahead
@@ -474,12 +484,9 @@ impl Connection for StoreConnection {
     }
 
     fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {
-        let Some(mut bulk_puts) = self.bulk_puts.take() else { return Vec::new() };
-        let transport = &self.engine.transport;
-        let put = async { Ok(bulk_puts.put(files, transport, |location| Self::check(location).is_ok()).await) };
-        let results = self.run("a bulk put", false, put).unwrap_or_default();
-        self.bulk_puts = Some(bulk_puts);
-        results
+        let Some(bulk_puts) = &self.bulk_puts else { return Vec::new() };
+        let put = async { Ok(bulk_puts.put(files, &self.engine.transport, |location| Self::check(location).is_ok()).await) };
+        self.run("a bulk put", false, put).unwrap_or_default()
     }
 
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {

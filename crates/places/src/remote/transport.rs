@@ -14,7 +14,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderValue, LOCATION, SERVER, USER_AGENT};
@@ -38,6 +38,8 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// folder in one answer.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 const REDIRECTS_MAX: usize = 5;
+/// How often an upload's progress is looked at within the deadline for its answer.
+const LOOKS: u32 = 8;
 /// Idle sockets to keep. One request at a time needs one, and an upload in pieces two.
 const IDLE_MAX: usize = 2;
 
@@ -281,16 +283,17 @@ impl Shared {
         progress: &Progress,
     ) -> Option<Result<Response<hyper::body::Incoming>, hyper::Error>> {
         let mut answer = std::pin::pin!(socket.sender.send_request(request));
-        let mut sent = progress.pieces();
+        let mut progressed = (progress.pieces(), Instant::now());
         loop {
-            if let Ok(answer) = timeout(self.deadlines.first_byte, answer.as_mut()).await {
+            if let Ok(answer) = timeout(self.deadlines.first_byte / LOOKS, answer.as_mut()).await {
                 return Some(answer);
             }
             let now = progress.pieces();
-            if now == sent {
+            if now != progressed.0 {
+                progressed = (now, Instant::now());
+            } else if progressed.1.elapsed() >= self.deadlines.first_byte {
                 return None;
             }
-            sent = now;
         }
     }
 

@@ -16,6 +16,15 @@ struct Requests {
     read: AtomicUsize,
     writes: AtomicUsize,
     written: AtomicUsize,
+    /// Requests that get no answer.
+    silent: AtomicUsize,
+}
+
+impl Requests {
+    fn answer(&self) -> Result<(), Refusal> {
+        let is_silent = self.silent.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        if is_silent { Err(Refusal::new(Cause::TimedOut, "as told")) } else { Ok(()) }
+    }
 }
 
 /// A store that also sends and takes files together. A file that can't be read is left out, and one
@@ -57,9 +66,10 @@ impl Connection for Together {
         }
     }
 
-    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> usize {
+    fn read_ahead(&mut self, files: &mut dyn Iterator<Item = (&str, u64)>) -> Result<usize, Refusal> {
         self.ahead.clear();
         self.requests.reads.fetch_add(1, Ordering::Relaxed);
+        self.requests.answer()?;
         let mut count = 0;
         for (location, _) in files.take(FILES) {
             let mut content = Vec::new();
@@ -73,7 +83,7 @@ impl Connection for Together {
             }
             count += 1;
         }
-        count
+        Ok(count)
     }
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
@@ -86,6 +96,9 @@ impl Connection for Together {
 
     fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {
         self.requests.writes.fetch_add(1, Ordering::Relaxed);
+        if let Err(refusal) = self.requests.answer() {
+            return files.take(FILES).map(|_| Err(refusal.clone())).collect();
+        }
         let write = |mut file: NewContent<'_>| match self.alone.length(file.location) {
             Ok(_) => Err(Refusal::new(Cause::Exists, file.location)),
             Err(_) => {
@@ -107,7 +120,13 @@ impl Connection for Together {
 }
 
 fn run_together(case: &Case, notes: &mut Notes) -> (Arc<Requests>, Arc<Requests>) {
-    let (source, destination) = <(Arc<Requests>, Arc<Requests>)>::default();
+    run_silent(case, notes, 0)
+}
+
+/// The first `silent` requests to each place get no answer.
+fn run_silent(case: &Case, notes: &mut Notes, silent: usize) -> (Arc<Requests>, Arc<Requests>) {
+    let requests = || Arc::new(Requests { silent: silent.into(), ..Requests::default() });
+    let (source, destination) = (requests(), requests());
     let setup = Setup {
         source: Arc::new(Together::new(&case.source, &source)),
         destination: Arc::new(PlaceDestination::new(Arc::new(Together::new(&case.destination, &destination)))),
@@ -177,4 +196,31 @@ fn files_that_are_there_are_neither_replaced_nor_written_again() {
     assert_eq!(case.destination.files()[names[2]], b"mine");
     assert!(!case.destination.writes.lock().expect("locked").contains_key(names[1]));
     assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 19);
+}
+
+#[test]
+fn without_an_answer_the_place_is_waited_for_and_no_file_is_to_blame() {
+    let files = some_files(24);
+    let case = Case::new(&files);
+    let notes = &mut Notes::default();
+    run_silent(&case, notes, 2);
+    assert_eq!(notes.failed, []);
+    assert!(notes.unreachable >= 2 && case.destination.files() == files);
+}
+
+#[test]
+fn a_wrong_file_does_not_cost_the_others_of_its_request() {
+    let files = some_files(80);
+    let case = Case::new(&files);
+    let names: Vec<&String> = files.keys().collect();
+    for name in names.iter().step_by(8) {
+        case.source.files.lock().expect("locked").get_mut(*name).expect("it is there").push(0);
+    }
+    let notes = &mut Notes::default();
+    let (source, _) = run_together(&case, notes);
+    assert_eq!(notes.failed.len(), 10);
+    assert_eq!(of(&source.read), 80);
+    // Each wrong one was read once more, by itself, over another connection.
+    let reads: u32 = case.source.reads.lock().expect("locked").values().sum();
+    assert_eq!(reads, 80 + 10);
 }

@@ -1,7 +1,5 @@
 //! Bulk gets of a stand-in for a Fulgurite server.
 
-use std::io::Write as _;
-
 use serde_json::{Value, json};
 
 use super::server::{Act, Request, Server, answer};
@@ -10,14 +8,15 @@ use super::*;
 pub(super) const OURS: &str = "Server: fulgurite\r\n";
 
 /// A place below `p/` of a bucket, with keys.
-pub(super) fn signed(server: &Server, options: &[(&str, &str)]) -> Box<dyn Connection> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("secret");
-    std::fs::File::create(&file).and_then(|mut file| file.write_all(b"hunter2")).expect("it can be written");
-    let (endpoint, secret) = (format!("http://127.0.0.1:{}", server.port), format!("file:{}", file.display()));
-    let mut all = vec![("endpoint", endpoint.as_str()), ("access_key_id", "k"), ("secret_access_key", secret.as_str())];
+fn place(server: &Server, options: &[(&str, &str)]) -> Box<dyn Place> {
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let mut all = vec![("endpoint", endpoint.as_str()), ("access_key_id", "k"), ("secret_access_key", "env:PATH")];
     all.extend(options);
-    open("s3://bucket/p", &all).connect().expect("it needs no server")
+    open("s3://bucket/p", &all)
+}
+
+pub(super) fn signed(server: &Server, options: &[(&str, &str)]) -> Box<dyn Connection> {
+    place(server, options).connect().expect("it needs no server")
 }
 
 /// What the stand-in has under a key.
@@ -83,7 +82,7 @@ fn serve(headers: &'static str, bulk: impl Fn(&Request) -> Vec<Act> + Send + Syn
 
 /// Reads ahead as far as the connection likes.
 fn ahead(connection: &mut dyn Connection, files: &[(&str, u64)]) -> usize {
-    connection.read_ahead(&mut files.iter().copied())
+    connection.read_ahead(&mut files.iter().copied()).unwrap_or(0)
 }
 
 fn numbers(server: &Server) -> (usize, usize) {
@@ -232,4 +231,36 @@ fn a_server_that_closed_an_idle_connection_is_asked_again() {
     for _ in 0..3 {
         assert_eq!(ahead(&mut *connection, &[("a", 300), ("b", 300)]), 2);
     }
+}
+
+#[test]
+fn what_is_known_of_a_server_outlives_connections() {
+    let server = serve(OURS, |request| match requested(request)[0].as_str() {
+        "p/busy" => answer("503 Service Unavailable", OURS, "<Error><Code>SlowDown</Code></Error>"),
+        _ => answer("200 OK", OURS, archive(request)),
+    });
+    let place = place(&server, &[]);
+    read(&mut *place.connect().expect("it needs no server"), "first").expect("it is there");
+    let mut connection = place.connect().expect("it needs no server");
+    assert_eq!(ahead(&mut *connection, &[("a", 300), ("b", 300)]), 2);
+    let refusal = connection.read_ahead(&mut [("busy", 300), ("b", 300)].into_iter()).expect_err("busy");
+    assert!(matches!(refusal.cause, Cause::Throttled { .. }) && refusal.detail.contains("a bulk get"), "{refusal}");
+    // The pause holds for all.
+    let mut other = place.connect().expect("it needs no server");
+    assert_eq!(other.read_ahead(&mut [("a", 300), ("b", 300)].into_iter()), Ok(0));
+    // Content of one connection is not there for another.
+    assert_eq!(numbers(&server), (2, 1));
+    assert_eq!(read(&mut *other, "a").expect("it is there"), content("p/a"));
+    assert_eq!(numbers(&server), (2, 2));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_out_of_reach() {
+    let server = serve(OURS, |_| vec![Act::Stall]);
+    let mut connection = signed(&server, &[SHORT_START]);
+    read(&mut *connection, "first").expect("it is there");
+    let refusal = connection.read_ahead(&mut [("a", 300), ("b", 300)].into_iter()).expect_err("no answer");
+    assert_eq!(refusal.cause, Cause::TimedOut, "{refusal}");
+    assert_eq!(connection.read_ahead(&mut [("a", 300), ("b", 300)].into_iter()), Ok(0));
+    assert_eq!(read(&mut *connection, "a").expect("it is there"), content("p/a"));
 }

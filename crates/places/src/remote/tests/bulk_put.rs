@@ -141,7 +141,8 @@ fn without_a_usable_answer_nothing_counts_as_stored() {
     assert_eq!(result_after(|_| report(&[json!({ "key": "p/a" }), json!({ "key": "p/b", "etag": "e" })])), nothing(1));
     assert_eq!(result_after(|_| answer("200 OK", OURS, "")), nothing(1));
     assert_eq!(result_after(|_| answer("200 OK", OURS, vec![b' '; 1 << 20])), nothing(1));
-    assert_eq!(result_after(|_| answer("503 Service Unavailable", OURS, "<Error><Code>SlowDown</Code></Error>")), nothing(1));
+    let busy = Err(Cause::Throttled { retry_after: None });
+    assert_eq!(result_after(|_| answer("503 Service Unavailable", OURS, "<Error><Code>SlowDown</Code></Error>")), (vec![busy, busy], 1));
     assert_eq!(result_after(|_| answer("403 Forbidden", OURS, "<Error><Code>AccessDenied</Code></Error>")), nothing(1));
     assert_eq!(result_after(|_| vec![server::send("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{"), Act::Close]), nothing(1));
     // Sent once more, because the server may have closed an idle connection: what it stored before
