@@ -54,7 +54,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a command that is to end waits for the first answer of any broker.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 /// Timeout for each attempt to get it: a stop waits for the last attempt.
-const ATTEMPT: Duration = Duration::from_secs(2);
+const ATTEMPT: Duration = Duration::from_secs(5);
 /// How often positions are compared with ends.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 

@@ -373,6 +373,12 @@ impl Cause {
         matches!(self, Self::Throttled { .. } | Self::TimedOut | Self::Cut { .. } | Self::Connection | Self::Absent | Self::Fault)
     }
 
+    /// True if the place didn't answer, or asks for fewer requests: no file is to blame.
+    #[must_use]
+    pub fn is_out_of_reach(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Connection | Self::Throttled { .. })
+    }
+
     /// A short name for reports and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {

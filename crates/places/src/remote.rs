@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Each connection owns all of this, so that connections share nothing but the list of trusted
-//! certificate authorities. Calls block: they must not be made on a thread of another runtime.
+//! certificate authorities, and whether a server takes bulk requests. Calls block: they must not be
+//! made on a thread of another runtime.
 
 mod answer;
 mod azure_url;

@@ -18,7 +18,8 @@ pub trait Destination: Send + Sync {
     /// If the destination can't be reached or used.
     fn writer(&self) -> Result<Box<dyn LotWriter>, Refusal>;
 
-    /// Opens a connection that shares nothing with earlier ones, to read back what was written.
+    /// Opens a connection that shares no socket and no content with earlier ones, to read back what
+    /// was written.
     ///
     /// # Errors
     /// If the destination can't be reached or used.
@@ -147,9 +148,9 @@ impl LotWriter for PlaceWriter {
             let mut new = new.map(|file| NewContent { location: file.location, bytes: file.bytes, content: file.reader() });
             let together = self.0.write_new_together(&mut new);
             if let Some(Err(refusal)) = together.first()
-                && matches!(refusal.cause, Cause::TimedOut | Cause::Connection | Cause::Throttled { .. })
+                && refusal.cause.is_out_of_reach()
             {
-                // No single file is to blame, so the others would wait as long, one by one.
+                // The place is to blame. Written one by one, the other files would wait as long.
                 results.resize(files.len(), Err(refusal.clone()));
                 break;
             }
@@ -159,7 +160,7 @@ impl LotWriter for PlaceWriter {
                 let index = results.len();
                 let stored = match together.next() {
                     Some(Ok(())) => Ok(Stored::Written),
-                    // Alone, it is written, or the place says why it isn't.
+                    // Writing it alone succeeds, or says why not.
                     _ => self.write_one(&files[index]),
                 };
                 results.push(stored.inspect(|&stored| arrived(index, stored)));

@@ -154,6 +154,8 @@ pub(super) struct Shared {
 enum Refused {
     /// The place, when a connection was opened.
     Connecting(Refusal),
+    /// The place, about several files.
+    Place(Refusal),
     /// The place, about a file.
     File(Refusal),
 }
@@ -200,7 +202,8 @@ impl Worker {
     ) -> Result<T, Failure> {
         let passed = |worker: &Self| worker.shared.passed[stage as usize].load(Ordering::Relaxed);
         let (mut wait, before) = (FIRST_WAIT, if is_suspect { 0 } else { passed(self) });
-        for tries in 1_u32.. {
+        let mut tries = 0;
+        loop {
             let fail = |refusal: &Refusal, kind| Err(Failure { reason: reason(refusal, stage), kind });
             let refusal = match act(self) {
                 Ok(done) => {
@@ -209,7 +212,9 @@ impl Worker {
                 }
                 Err(Refused::Connecting(refusal)) if is_places(refusal.cause) || refusal.cause == Cause::Fault => refusal,
                 Err(Refused::Connecting(refusal)) => return fail(&refusal, FailureKind::Place),
+                Err(Refused::Place(refusal)) => refusal,
                 Err(Refused::File(refusal)) if is_places(refusal.cause) => {
+                    tries += 1;
                     // A place that serves others can be reached.
                     if refusal.cause != Cause::Absent && tries >= TRIES_BESIDE_OTHERS && passed(self) > before {
                         return fail(&refusal, FailureKind::Again);
@@ -239,7 +244,6 @@ impl Worker {
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
-        unreachable!("there are more numbers than attempts")
     }
 
     /// True if the results of this run are no longer wanted.
@@ -299,8 +303,10 @@ impl Worker {
                     if ahead == 0 && !fresh {
                         let began = Instant::now();
                         let following = files.as_slice().iter().map(|file| &file.row);
-                        ahead = connection.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)))?;
-                        // Bytes of one file or another move in most of this time.
+                        ahead = connection
+                            .read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)))
+                            .map_err(Refused::Place)?;
+                        // Bytes move for most of this time.
                         if ahead > 0 {
                             *moving += began.elapsed();
                         }
@@ -446,7 +452,7 @@ impl Worker {
         // Nothing that an earlier connection holds can stand for what is stored.
         self.back = None;
         let (mut files, mut early) = (files.into_iter(), Early::new(&self.told, Stage::Scan));
-        // As when the source is read.
+        // Files that were read ahead, with this one.
         let mut ahead = 0_usize;
         while let Some(file) = files.next() {
             let mut fresh = false;
@@ -465,7 +471,9 @@ impl Worker {
                     let back = another.as_mut().or(worker.back.as_mut()).expect("it is connected");
                     if ahead == 0 && !fresh {
                         let following = files.as_slice().iter().map(|file| &file.row);
-                        ahead = back.read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)))?;
+                        ahead = back
+                            .read_ahead(&mut iter::once(row).chain(following).map(|row| (&*row.name, row.bytes)))
+                            .map_err(Refused::Place)?;
                     }
                     let read = back.sha256(&row.name);
                     *moving += began.elapsed();
@@ -530,7 +538,7 @@ fn stopped() -> Failure {
 /// Why a place refused a file, without what its name says already.
 fn reason(refusal: &Refusal, stage: Stage) -> String {
     match refusal.cause {
-        Cause::Missing if stage == Stage::Output => "a part of its path is missing at the destination, or is a file there".to_owned(),
+        Cause::Missing if stage == Stage::Output => "a folder of its path is missing at the destination, or is a file".to_owned(),
         Cause::Missing => "the file does not exist any more".to_owned(),
         Cause::Unsupported if !refusal.detail.is_empty() => refusal.detail.clone(),
         _ => refusal.to_string(),
@@ -539,5 +547,5 @@ fn reason(refusal: &Refusal, stage: Stage) -> String {
 
 /// True if a refusal concerns the whole place, and not one file.
 fn is_places(cause: Cause) -> bool {
-    matches!(cause, Cause::Throttled { .. } | Cause::Connection | Cause::Absent | Cause::TimedOut)
+    cause.is_out_of_reach() || cause == Cause::Absent
 }

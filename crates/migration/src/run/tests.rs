@@ -1,6 +1,7 @@
 mod early;
 mod outages;
 mod spooled;
+mod stopping;
 mod together;
 mod volumes;
 

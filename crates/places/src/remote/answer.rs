@@ -138,15 +138,18 @@ fn seconds_between(earlier: SystemTime, later: SystemTime) -> i64 {
     later.duration_since(earlier).map_or_else(|error| -seconds(error.duration()), seconds)
 }
 
+/// The longest wait that a server may ask for.
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
+
 /// Reads Retry-After, which is a number of seconds or a date.
 fn wait(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
+        return Some(Duration::from_secs(seconds).min(WAIT_MAX));
     }
     let until = httpdate::parse_http_date(value).ok()?;
     // A date in the past permits a retry at once.
-    Some(until.duration_since(now).unwrap_or_default())
+    Some(until.duration_since(now).unwrap_or_default().min(WAIT_MAX))
 }
 
 /// Error code and message of the provider.

@@ -1,5 +1,4 @@
-//! Requests for many small objects at once, which Fulgurite's servers have. Other servers never see
-//! one.
+//! Bulk requests: many small objects at once. Only Fulgurite servers receive them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,10 +23,12 @@ pub(super) const FILE_BYTES_MAX: u64 = 256 << 10;
 pub(super) const REQUEST_BYTES_MAX: u64 = 4 << 20;
 /// Files of one request.
 pub(super) const FILES_MAX: usize = 1_000;
-/// How long files are handled one by one after a request failed, at least. With each failure in a
-/// row, it doubles.
+/// How long files are handled one by one after a request failed, at least. It doubles with each
+/// further failure.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How often it doubles, to 10 minutes.
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+/// Maximum number of doublings.
 const DOUBLED_MAX: u32 = 6;
 
 /// A bucket that may be one of a Fulgurite server.
@@ -41,7 +42,7 @@ pub(super) struct BulkBucket {
     pub(super) known: Arc<Known>,
 }
 
-/// What is known of a server. The connections of a place share it, because it is no content.
+/// What is known about a server. All connections of a place share it; it holds no file content.
 #[derive(Default)]
 pub(super) struct Known {
     is_fulgurite: AtomicBool,
@@ -93,7 +94,7 @@ impl BulkBucket {
             parts.headers.insert(name, HeaderValue::from_static(value));
         }
         if !self.signs.sign(&mut parts).await {
-            return Err(Refusal::new(Cause::Denied, "the request can't be signed"));
+            return Err(Refusal::new(Cause::Fault, "the request can't be signed"));
         }
         let (head, received) = transport.exchange(parts, Upload::Whole(Buffer::from(body))).await?;
         match received {
@@ -102,11 +103,6 @@ impl BulkBucket {
             Received::Reason(_) => Err(last_refusal(transport, Method::POST)),
         }
     }
-}
-
-/// True if a request failed because the place can't be reached, or asks for fewer.
-pub(super) fn is_out_of_reach(cause: Cause) -> bool {
-    matches!(cause, Cause::TimedOut | Cause::Connection | Cause::Throttled { .. })
 }
 
 /// The header of a body in JSON.
@@ -128,18 +124,22 @@ pub(super) fn unusable(why: &dyn std::fmt::Display) -> Refusal {
     Refusal::new(Cause::Fault, format!("the answer to a request for many objects is unusable: {why}"))
 }
 
-/// Whether a server has requests of one kind.
+/// Whether requests of one kind may be sent now.
 #[derive(Default)]
 pub(super) struct Usable(Mutex<Failures>);
 
-/// What requests of one kind came to.
+/// Failures of requests of one kind.
 #[derive(Debug, Default)]
 struct Failures {
-    /// The server answered one in a way that won't change, such as a proxy that doesn't pass it on.
+    /// The server doesn't have them, or a proxy doesn't pass them on.
     never: bool,
-    /// How many failed since the last success.
+    /// How many failed since the last success. Several at once count as one.
     in_a_row: u32,
-    /// When the next one may be sent, after one failed.
+    /// When the last one failed.
+    last: Option<Instant>,
+    /// How long to wait after it.
+    pause: Duration,
+    /// When the next one may be sent.
     not_before: Option<Instant>,
 }
 
@@ -148,28 +148,48 @@ impl Usable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a request may be sent.
     pub(super) fn now(&self) -> bool {
         let failures = self.failures();
         !failures.never && failures.not_before.is_none_or(|until| Instant::now() >= until)
     }
 
+    /// Whether a request may be sent, for the caller who then sends it: after a pause, one request
+    /// finds out for all connections.
+    pub(super) fn begin(&self) -> bool {
+        let may = self.now();
+        let mut failures = self.failures();
+        if may && failures.in_a_row > 0 {
+            failures.not_before = Instant::now().checked_add(failures.pause);
+        }
+        may
+    }
+
     /// A request that began at `began` has ended.
     pub(super) fn ended<T>(&self, began: Instant, result: &Result<T, Refusal>) {
         let mut failures = self.failures();
+        // Requests that were under way when one failed tell nothing new.
+        let is_later = failures.last.is_none_or(|last| began >= last);
         let Err(refusal) = result else {
-            failures.in_a_row = 0;
+            if is_later {
+                *failures = Failures::default();
+            }
             return;
         };
         let asked = match refusal.cause {
-            Cause::Throttled { retry_after } => retry_after.unwrap_or_default(),
+            Cause::Throttled { retry_after } => retry_after.unwrap_or_default().min(PAUSE_MAX),
             _ => Duration::ZERO,
         };
-        // One that took long to fail must not take most of the time.
-        let pause = PAUSE.max(asked).max(began.elapsed()) * 2_u32.pow(failures.in_a_row.min(DOUBLED_MAX));
-        // Of several at once, each counts.
-        failures.not_before = failures.not_before.max(Instant::now().checked_add(pause));
-        failures.in_a_row += 1;
-        failures.never |= !refusal.cause.is_temporary();
+        if is_later {
+            // One that took long to fail must not take most of the time.
+            let doubled = PAUSE.max(began.elapsed()) * 2_u32.pow(failures.in_a_row.min(DOUBLED_MAX));
+            failures.pause = doubled.min(PAUSE_MAX);
+            failures.in_a_row += 1;
+        }
+        let now = Instant::now();
+        failures.last = Some(now);
+        failures.not_before = failures.not_before.max(now.checked_add(failures.pause + asked));
+        failures.never |= matches!(refusal.cause, Cause::Unsupported | Cause::Missing);
     }
 }
 
@@ -201,27 +221,45 @@ mod tests {
         assert!(bucket("gcs://b", &[("anonymous", "true")]).is_none());
     }
 
+    /// The pause after a request that began at `began` failed.
+    fn pause(usable: &Usable, began: Instant, cause: Cause) -> u64 {
+        usable.ended(began, &Err::<(), _>(Refusal::new(cause, "")));
+        usable.failures().not_before.expect("a pause").saturating_duration_since(Instant::now()).as_secs_f64().round() as u64
+    }
+
     #[test]
-    fn each_failure_in_a_row_doubles_the_pause() {
+    fn each_further_failure_doubles_the_pause() {
         let usable = Usable::default();
-        let pause = |cause| {
-            let began = Instant::now();
-            usable.ended(began, &Err::<(), _>(Refusal::new(cause, "")));
-            usable.failures().not_before.expect("a pause") - began
-        };
-        assert!(usable.now());
-        for seconds in [10, 20, 40, 80, 160, 320, 640, 640] {
-            assert_eq!(pause(Cause::TimedOut).as_secs(), seconds);
+        assert!(usable.now() && usable.begin() && usable.now());
+        let began = Instant::now();
+        for seconds in [10, 20, 40, 80, 160, 320, 600, 600] {
+            assert_eq!(pause(&usable, Instant::now(), Cause::TimedOut), seconds);
         }
-        assert!(!usable.now());
+        // One that was under way already tells nothing new, whatever came of it.
+        usable.ended(began, &Ok(()));
+        assert_eq!((pause(&usable, began, Cause::TimedOut), usable.failures().in_a_row), (600, 8));
+        assert!(!usable.now() && !usable.begin());
         usable.ended(Instant::now(), &Ok(()));
-        usable.failures().not_before = None;
         assert!(usable.now());
+        // What took long pauses as long, and the server may ask for more.
+        assert_eq!(pause(&usable, Instant::now() - Duration::from_secs(60), Cause::TimedOut), 60);
+        usable.ended(Instant::now(), &Ok(()));
         let throttled = |seconds| Cause::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
-        assert_eq!(pause(throttled(5)).as_secs(), 10);
-        assert_eq!(pause(throttled(30)).as_secs(), 60);
+        assert_eq!(pause(&usable, Instant::now(), throttled(30)), 40);
+        assert_eq!(pause(&usable, Instant::now(), throttled(u64::MAX)), 620);
+        assert_eq!(pause(&usable, Instant::now(), Cause::Denied), 620);
         assert!(!usable.failures().never);
-        pause(Cause::Denied);
+        pause(&usable, Instant::now(), Cause::Unsupported);
         assert!(usable.failures().never);
+    }
+
+    #[test]
+    fn after_a_pause_one_request_finds_out() {
+        let usable = Usable::default();
+        pause(&usable, Instant::now(), Cause::TimedOut);
+        usable.failures().not_before = Some(Instant::now());
+        assert!(usable.begin() && !usable.begin());
+        usable.ended(Instant::now(), &Ok(()));
+        assert!(usable.begin() && usable.begin());
     }
 }

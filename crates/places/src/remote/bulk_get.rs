@@ -50,6 +50,10 @@ impl BulkGets {
                 first.push(location);
             }
         }
+        // A single one is read alone.
+        if first.len() < 2 || !self.bucket.known.gets.begin() {
+            first.clear();
+        }
         first
     }
 

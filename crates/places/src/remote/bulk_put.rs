@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use fulgurite_client::{BULK_PUT_QUERY, BulkPut, parse_bulk_put};
+use fulgurite_client::{BULK_PUT_QUERY, BulkPut, ENTRY_BYTES_MAX, parse_bulk_put};
 use http::header::IF_NONE_MATCH;
 
 use super::super::{Cause, NewContent, Refusal, fill};
-use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, REQUEST_BYTES_MAX, is_out_of_reach, take_all, unusable};
+use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, REQUEST_BYTES_MAX, take_all, unusable};
 use super::transport::Transport;
 
 /// What an answer may have for each object: a key of 1,024 bytes, escaped, a code and a message.
@@ -33,33 +33,32 @@ impl BulkPuts {
         if !self.bucket.is_ours() || !self.bucket.known.puts.now() {
             return Vec::new();
         }
-        let (mut archive, mut left, mut piece) = (BulkPut::with_capacity(REQUEST_BYTES_MAX as usize), REQUEST_BYTES_MAX, Vec::new());
+        let (mut archive, mut left, mut piece) = (None, REQUEST_BYTES_MAX, Vec::new());
         let mut keys = Vec::new();
         for mut file in files.take(FILES_MAX) {
             if file.bytes > FILE_BYTES_MAX.min(left) || !is_possible(file.location) {
                 break;
             }
-            left -= file.bytes;
+            left = left.saturating_sub(file.bytes + ENTRY_BYTES_MAX as u64);
             // One byte more, to notice content that goes on.
             piece.resize(file.bytes as usize + 1, 0);
             match fill(&mut file.content, &mut piece) {
                 Ok(filled) if filled as u64 == file.bytes => {}
-                // It says so again when it is put alone.
+                // The put of this file alone reports the error.
                 _ => break,
             }
             let key = self.bucket.key(file.location);
+            let archive = archive.get_or_insert_with(|| BulkPut::with_capacity(REQUEST_BYTES_MAX as usize));
             archive.push(&key, &[], &piece[..file.bytes as usize]);
             keys.push(key);
         }
-        if keys.len() < 2 {
-            return Vec::new();
-        }
+        let Some(archive) = archive.filter(|_| keys.len() >= 2 && self.bucket.known.puts.begin()) else { return Vec::new() };
         let began = Instant::now();
         let put = self.try_put(archive, &keys, transport).await;
         self.bucket.known.puts.ended(began, &put);
         match put {
             Ok(results) => results,
-            Err(refusal) if is_out_of_reach(refusal.cause) => keys.iter().map(|_| Err(refusal.clone())).collect(),
+            Err(refusal) if refusal.cause.is_out_of_reach() => keys.iter().map(|_| Err(refusal.clone())).collect(),
             Err(_) => Vec::new(),
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use fulgurite_new_file::PART_PREFIX;
 use futures_util::TryStreamExt;
+use http::StatusCode;
 use opendal::services::{AzblobConfig, B2Config, GcsConfig, S3Config, SwiftConfig};
 use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operator};
 
@@ -16,7 +17,7 @@ use super::super::{Cause, Connection, Listed, NewContent, Place, Refusal, Statem
 use super::answer::Answer;
 use super::azure_url;
 use super::b2::B2Transport;
-use super::bulk::{BulkBucket, Known, is_out_of_reach};
+use super::bulk::{BulkBucket, Known};
 use super::bulk_get::BulkGets;
 use super::bulk_put::BulkPuts;
 use super::checksums::Asking;
@@ -273,7 +274,7 @@ impl StoreConnection {
             }
             Err(error) => self.refusal(&error),
         };
-        let is_empty = notes().answer.is_some_and(|answer| answer.status == http::StatusCode::RANGE_NOT_SATISFIABLE);
+        let is_empty = notes().answer.is_some_and(|answer| answer.status == StatusCode::RANGE_NOT_SATISFIABLE);
         if !is_empty {
             return Err(self.confirm(location, refusal).await);
         }
@@ -327,6 +328,61 @@ impl StoreConnection {
             },
         }
     }
+
+    /// Writes a file; with `is_new`, only if there is none of this name.
+    fn put(&mut self, location: &str, bytes: u64, content: &mut dyn Read, is_new: bool) -> Result<(), Refusal> {
+        Self::check(location)?;
+        let part_bytes = PART_BYTES.max(bytes.div_ceil(PARTS_MAX));
+        if part_bytes > PART_BYTES_MAX {
+            return Err(Refusal::new(
+                Cause::Unsupported,
+                format!("{location}: files of more than 625 GiB can't be written to object stores"),
+            ));
+        }
+        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte));
+        let names_stay = is_plain(location) && is_plain(&self.operator.info().root());
+        if self.kind == Kind::B2 && bytes > part_bytes && !names_stay {
+            // opendal would encode the name twice.
+            let problem = "files of more than 8 MiB can be written to B2 only if their names consist of ASCII letters, digits and /._-~";
+            return Err(Refusal::new(Cause::Unsupported, format!("{location}: {problem}")));
+        }
+        self.run(location, false, async {
+            let writer = self.operator.writer_with(location).if_not_exists(is_new).await;
+            let mut writer = writer.map_err(|error| self.refusal(&error))?;
+            let mut received = 0;
+            let sent = loop {
+                let mut part = vec![0; usize::try_from(part_bytes.min((bytes - received).max(1))).unwrap_or(usize::MAX)];
+                let filled = match fill(content, &mut part) {
+                    Ok(filled) => filled,
+                    Err(refusal) => break Err(refusal),
+                };
+                received += filled as u64;
+                if filled == 0 || received > bytes {
+                    break if received == bytes { Ok(()) } else { Err(wrong_length(received, bytes)) };
+                }
+                part.truncate(filled);
+                if let Err(error) = writer.write(Bytes::from(part)).await {
+                    break Err(self.refusal(&error));
+                }
+            };
+            let closed = match sent {
+                Ok(()) => writer.close().await.map(drop).map_err(|error| self.refusal(&error)),
+                Err(refusal) => Err(refusal),
+            };
+            let refused = self.engine.transport.notes().refused;
+            let exists = is_new && closed.is_err() && refused.is_some_and(|answer| answer.status == StatusCode::PRECONDITION_FAILED);
+            if closed.is_err() {
+                // Best effort: stores remove unfinished uploads after a while, if told to.
+                let _ = writer.abort().await;
+            }
+            closed.map_err(|refusal| match refusal.cause {
+                _ if exists => Refusal::new(Cause::Exists, location),
+                // Nothing was looked for, so nothing can be missing but the container.
+                Cause::Missing => gone(),
+                _ => refusal,
+            })
+        })
+    }
 }
 
 fn gone() -> Refusal {
@@ -378,7 +434,7 @@ impl Connection for StoreConnection {
             }
             // The answer was checked against its own length on the way; this checks opendal.
             match self.engine.transport.notes().answer {
-                Some(answer) if answer.status != http::StatusCode::OK => Err(Refusal::new(Cause::Fault, "the answer is a part only")),
+                Some(answer) if answer.status != StatusCode::OK => Err(Refusal::new(Cause::Fault, "the answer is a part only")),
                 Some(answer) if answer.bytes.is_some_and(|stated| stated != received) => {
                     Err(Refusal::new(Cause::Cut { received, stated: answer.bytes.unwrap_or(0) }, ""))
                 }
@@ -392,10 +448,10 @@ impl Connection for StoreConnection {
         let transport = &self.engine.transport;
         let first = bulk_gets.first(&mut files.take_while(|(location, _)| Self::check(location).is_ok()));
         let ahead = match first.len() {
-            0 | 1 => Ok(0),
+            0 => Ok(0),
             count => match self.run("a bulk get", false, bulk_gets.get(&first, transport)) {
                 Ok(()) => Ok(count),
-                Err(refusal) if is_out_of_reach(refusal.cause) => Err(refusal),
+                Err(refusal) if refusal.cause.is_out_of_reach() => Err(refusal),
                 // Files are read one by one then.
                 Err(_) => Ok(0),
             },
@@ -433,54 +489,20 @@ impl Connection for StoreConnection {
     }
 
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        Self::check(location)?;
-        let part_bytes = PART_BYTES.max(bytes.div_ceil(PARTS_MAX));
-        if part_bytes > PART_BYTES_MAX {
-            return Err(Refusal::new(
-                Cause::Unsupported,
-                format!("{location}: files of more than 625 GiB can't be written to object stores"),
-            ));
+        self.put(location, bytes, content, false)
+    }
+
+    fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
+        // Our servers make sure of it themselves. Even if a put that timed out arrives after all,
+        // nothing is then stored twice.
+        if self.bulk_puts.as_ref().is_some_and(|bulk_puts| bulk_puts.bucket.is_ours()) {
+            return self.put(location, bytes, content, true);
         }
-        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte));
-        let names_stay = is_plain(location) && is_plain(&self.operator.info().root());
-        if self.kind == Kind::B2 && bytes > part_bytes && !names_stay {
-            // opendal would encode the name twice.
-            let problem = "files of more than 8 MiB can be written to B2 only if their names consist of ASCII letters, digits and /._-~";
-            return Err(Refusal::new(Cause::Unsupported, format!("{location}: {problem}")));
+        match self.length(location) {
+            Ok(_) => Err(Refusal::new(Cause::Exists, location)),
+            Err(Refusal { cause: Cause::Missing, .. }) => self.put(location, bytes, content, false),
+            Err(refusal) => Err(refusal),
         }
-        self.run(location, false, async {
-            let writer = self.operator.writer(location).await;
-            let mut writer = writer.map_err(|error| self.refusal(&error))?;
-            let mut received = 0;
-            let sent = loop {
-                let mut part = vec![0; usize::try_from(part_bytes.min((bytes - received).max(1))).unwrap_or(usize::MAX)];
-                let filled = match fill(content, &mut part) {
-                    Ok(filled) => filled,
-                    Err(refusal) => break Err(refusal),
-                };
-                received += filled as u64;
-                if filled == 0 || received > bytes {
-                    break if received == bytes { Ok(()) } else { Err(wrong_length(received, bytes)) };
-                }
-                part.truncate(filled);
-                if let Err(error) = writer.write(Bytes::from(part)).await {
-                    break Err(self.refusal(&error));
-                }
-            };
-            let closed = match sent {
-                Ok(()) => writer.close().await.map(drop).map_err(|error| self.refusal(&error)),
-                Err(refusal) => Err(refusal),
-            };
-            if closed.is_err() {
-                // Best effort: stores remove unfinished uploads after a while, if told to.
-                let _ = writer.abort().await;
-            }
-            closed.map_err(|refusal| match refusal.cause {
-                // Nothing was looked for, so nothing can be missing but the container.
-                Cause::Missing => gone(),
-                _ => refusal,
-            })
-        })
     }
 
     fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {

@@ -275,7 +275,7 @@ impl Shared {
     }
 
     /// Waits for the head of the answer. `None` if the server stays silent, although the request
-    /// makes no progress either.
+    /// makes no progress either. What the system still buffers of it counts as sent.
     async fn answer(
         &self,
         socket: &mut Socket,

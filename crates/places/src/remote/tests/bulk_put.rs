@@ -140,7 +140,8 @@ fn without_a_usable_answer_nothing_counts_as_stored() {
     assert_eq!(result_after(|lines| report(&[lines[1].clone(), lines[0].clone()])), nothing(1));
     assert_eq!(result_after(|_| report(&[json!({ "key": "p/a" }), json!({ "key": "p/b", "etag": "e" })])), nothing(1));
     assert_eq!(result_after(|_| answer("200 OK", OURS, "")), nothing(1));
-    assert_eq!(result_after(|_| answer("200 OK", OURS, vec![b' '; 1 << 20])), nothing(1));
+    // Too long, although it would be valid.
+    assert_eq!(result_after(|lines| answer("200 OK", OURS, json!({ "objects": lines }).to_string() + &" ".repeat(1 << 20))), nothing(1));
     let busy = Err(Cause::Throttled { retry_after: None });
     assert_eq!(result_after(|_| answer("503 Service Unavailable", OURS, "<Error><Code>SlowDown</Code></Error>")), (vec![busy, busy], 1));
     assert_eq!(result_after(|_| answer("403 Forbidden", OURS, "<Error><Code>AccessDenied</Code></Error>")), nothing(1));
@@ -156,4 +157,22 @@ fn without_a_usable_answer_nothing_counts_as_stored() {
     let mut connection = signed(&server, &[]);
     look(&mut *connection);
     assert_eq!(put(&mut *connection, &[("a", 3), ("b", 3)]), [Err(Cause::Exists), Err(Cause::Exists)]);
+}
+
+#[test]
+fn our_servers_make_sure_that_a_single_put_replaces_nothing() {
+    let server = Server::start(|request| match (request.method.as_str(), request.target.contains("there")) {
+        ("HEAD", _) => vec![server::send(format!("HTTP/1.1 404 Not Found\r\n{OURS}Content-Length: 0\r\n\r\n"))],
+        ("PUT", true) if request.headers.get("if-none-match").is_some_and(|value| value == "*") => {
+            answer("412 Precondition Failed", OURS, "<Error><Code>PreconditionFailed</Code></Error>")
+        }
+        ("PUT", _) => answer("200 OK", OURS, ""),
+        _ => answer("404 Not Found", OURS, "<Error><Code>NoSuchKey</Code><Key>x</Key></Error>"),
+    });
+    let mut connection = signed(&server, &[]);
+    look(&mut *connection);
+    assert_eq!(connection.write_new("there", 1, &mut &b"x"[..]).expect_err("it is there").cause, Cause::Exists);
+    connection.write_new("free", 1, &mut &b"x"[..]).expect("it is free");
+    // To replace a file is allowed.
+    connection.write("there", 1, &mut &b"x"[..]).expect("it is replaced");
 }
