@@ -15,7 +15,7 @@ pub const ARCHIVE_BYTES_MAX: usize = 16 << 20;
 /// The most that an object may take of the archive besides its content, unless it has headers.
 pub const ENTRY_BYTES_MAX: usize = 6 * 512;
 /// More than a line of the result has: a key of 1,024 bytes, escaped, a code and a message.
-const LINE_BYTES_MAX: usize = 16 << 10;
+pub const BULK_PUT_LINE_BYTES_MAX: usize = 16 << 10;
 /// Maximum length of a name in a plain header.
 const NAME_BYTES: usize = 100;
 /// The record with the key of an object whose name can't be its key.
@@ -115,7 +115,7 @@ pub async fn read_bulk_put(mut body: Incoming, count: usize) -> Result<Vec<BulkP
     let mut json = Vec::new();
     while let Some(frame) = next_frame(&mut body).await {
         json.extend_from_slice(frame?.data_ref().map_or(&[], |data| data));
-        if json.len() > (count + 1) * LINE_BYTES_MAX {
+        if json.len() > (count + 1) * BULK_PUT_LINE_BYTES_MAX {
             return Err("invalid answer".to_owned());
         }
     }

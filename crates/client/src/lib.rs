@@ -21,6 +21,11 @@ pub use address::Address;
 pub use bulk_get::{
     BULK_GET_ORDER_QUERY, BULK_GET_QUERY, BulkGetError, BulkGetLine, BulkGetReport, Requested, bulk_get_body, read_bulk_get,
 };
-pub use bulk_put::{ARCHIVE_BYTES_MAX, BULK_PUT_QUERY, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, parse_bulk_put, read_bulk_put};
+pub use bulk_put::{
+    ARCHIVE_BYTES_MAX, BULK_PUT_LINE_BYTES_MAX, BULK_PUT_QUERY, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, parse_bulk_put, read_bulk_put,
+};
 pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
 pub use server::{Server, ServerError, ServerOptions, region};
+
+/// The header `Server` of Fulgurite servers. Others get no bulk requests.
+pub const SERVER_NAME: &str = "fulgurite";

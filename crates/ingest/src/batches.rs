@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64_simd::STANDARD;
 use bytes::Bytes;
-use fulgurite_client::{BulkPut, BulkPutLine, ENTRY_BYTES_MAX, read_bulk_put, read_refusal};
+use fulgurite_client::{BulkPut, BulkPutLine, ENTRY_BYTES_MAX, SERVER_NAME, read_bulk_put, read_refusal};
 use http::{Method, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -112,7 +112,7 @@ impl Drop for SenderGuard<'_> {
 impl Sink {
     /// Looks whether the server has bulk puts. Others never see one.
     pub(crate) async fn find_bulk_puts(&self, server: Option<&str>) {
-        let is_found = server == Some("fulgurite")
+        let is_found = server == Some(SERVER_NAME)
             && match self.exchange(&Method::POST, &self.server.bulk_put_path(), &[], BulkPut::default().finish()).await {
                 Ok(response) if response.status() == StatusCode::OK => read_bulk_put(response.into_body(), 0).await.is_ok(),
                 // Nothing is known then, and the first batch will tell.

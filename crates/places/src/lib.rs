@@ -116,17 +116,14 @@ pub trait Connection: Send {
     /// If the place refuses, or `content` fails or has another length.
     fn write(&mut self, location: &str, bytes: u64, content: &mut dyn io::Read) -> Result<(), Refusal>;
 
-    /// Writes a file that doesn't exist, as [`write`](Self::write) does. Folders never replace a
-    /// file that appears meanwhile; other places look before they write.
+    /// Writes a file that doesn't exist, as [`write`](Self::write) does. Folders and Fulgurite
+    /// servers never replace a file that appears meanwhile; other places look before they write.
     ///
     /// # Errors
     /// [`Cause::Exists`] if there is something of this name; else as [`write`](Self::write).
     fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn io::Read) -> Result<(), Refusal> {
-        match self.length(location) {
-            Ok(_) => Err(Refusal::new(Cause::Exists, location)),
-            Err(Refusal { cause: Cause::Missing, .. }) => self.write(location, bytes, content),
-            Err(refusal) => Err(refusal),
-        }
+        check_missing(self, location)?;
+        self.write(location, bytes, content)
     }
 
     /// Writes the first of these files, which don't exist, with one request, if the place can do
@@ -396,6 +393,15 @@ impl Cause {
             Self::Abandoned => "abandoned",
             Self::Unsupported => "unsupported",
         }
+    }
+}
+
+/// Makes sure that a file doesn't exist.
+fn check_missing<C: Connection + ?Sized>(connection: &mut C, location: &str) -> Result<(), Refusal> {
+    match connection.length(location) {
+        Ok(_) => Err(Refusal::new(Cause::Exists, location)),
+        Err(Refusal { cause: Cause::Missing, .. }) => Ok(()),
+        Err(refusal) => Err(refusal),
     }
 }
 

@@ -294,10 +294,7 @@ impl Worker {
                         ahead = 0;
                     }
                     // The connection may have files that were read ahead.
-                    let mut another = None;
-                    if fresh {
-                        another = Some(worker.source.connect().map_err(Refused::Connecting)?);
-                    }
+                    let mut another = fresh.then(|| worker.source.connect()).transpose().map_err(Refused::Connecting)?;
                     let shared = worker.shared.clone();
                     let connection = another.as_mut().or(worker.input.as_mut()).expect("it is connected");
                     if ahead == 0 && !fresh {
@@ -463,10 +460,7 @@ impl Worker {
                         worker.back = Some(worker.destination.back_reader().map_err(Refused::Connecting)?);
                         ahead = 0;
                     }
-                    let mut another = None;
-                    if fresh {
-                        another = Some(worker.destination.back_reader().map_err(Refused::Connecting)?);
-                    }
+                    let mut another = fresh.then(|| worker.destination.back_reader()).transpose().map_err(Refused::Connecting)?;
                     let began = Instant::now();
                     let back = another.as_mut().or(worker.back.as_mut()).expect("it is connected");
                     if ahead == 0 && !fresh {

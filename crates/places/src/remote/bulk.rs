@@ -11,7 +11,7 @@ use opendal::Buffer;
 
 use super::super::address::{Address, Kind};
 use super::super::{Cause, Refusal};
-use super::checksums::Asking;
+use super::checksums::RequestSigning;
 use super::incoming::Content;
 use super::last_refusal;
 use super::transport::{Received, Repeatable, Transport, Upload, drain};
@@ -38,7 +38,7 @@ pub(super) struct BulkBucket {
     url: String,
     /// Precedes locations in keys: the place's folder and a slash, or nothing.
     prefix: String,
-    signs: Asking,
+    signs: RequestSigning,
     pub(super) known: Arc<Known>,
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Known {
 impl BulkBucket {
     /// The bucket at an address. `None` if it can't be one of ours, or if requests to it can't be
     /// signed.
-    pub(super) fn of(address: &Address, endpoint: Option<&str>, signs: Option<&Asking>, known: &Arc<Known>) -> Option<Self> {
+    pub(super) fn of(address: &Address, endpoint: Option<&str>, signs: Option<&RequestSigning>, known: &Arc<Known>) -> Option<Self> {
         let endpoint = endpoint.filter(|_| address.kind == Kind::S3 && !address.is_true("enable_virtual_host_style"))?;
-        let signs = signs.filter(|signs| matches!(signs, Asking::As(_)) && endpoint.starts_with("http"))?.clone();
+        let signs = signs.filter(|signs| matches!(signs, RequestSigning::As(_)) && endpoint.starts_with("http"))?.clone();
         let (bucket, folder) = address.split();
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let url = format!("{}/{bucket}", endpoint.trim_end_matches('/'));
@@ -143,6 +143,12 @@ struct Failures {
     not_before: Option<Instant>,
 }
 
+impl Failures {
+    fn may_send(&self) -> bool {
+        !self.never && self.not_before.is_none_or(|until| Instant::now() >= until)
+    }
+}
+
 impl Usable {
     fn failures(&self) -> MutexGuard<'_, Failures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -150,15 +156,14 @@ impl Usable {
 
     /// Whether a request may be sent.
     pub(super) fn now(&self) -> bool {
-        let failures = self.failures();
-        !failures.never && failures.not_before.is_none_or(|until| Instant::now() >= until)
+        self.failures().may_send()
     }
 
     /// Whether a request may be sent, for the caller who then sends it: after a pause, one request
     /// finds out for all connections.
     pub(super) fn begin(&self) -> bool {
-        let may = self.now();
         let mut failures = self.failures();
+        let may = failures.may_send();
         if may && failures.in_a_row > 0 {
             failures.not_before = Instant::now().checked_add(failures.pause);
         }
@@ -206,7 +211,7 @@ mod tests {
         all.extend(options);
         let address = Address::parse(url, all).unwrap_or_else(|error| panic!("{url} {options:?}: {error}"));
         let transport = Transport::new(Deadlines::default(), None, false, false);
-        let asking = Asking::of(&address, &transport).expect("settings");
+        let asking = RequestSigning::of(&address, &transport).expect("settings");
         BulkBucket::of(&address, Some("http://127.0.0.1:1/"), asking.as_ref(), &Arc::default())
     }
 

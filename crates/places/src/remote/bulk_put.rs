@@ -2,15 +2,12 @@
 
 use std::time::Instant;
 
-use fulgurite_client::{BULK_PUT_QUERY, BulkPut, ENTRY_BYTES_MAX, parse_bulk_put};
+use fulgurite_client::{BULK_PUT_LINE_BYTES_MAX, BULK_PUT_QUERY, BulkPut, BulkPutLine, ENTRY_BYTES_MAX, parse_bulk_put};
 use http::header::IF_NONE_MATCH;
 
 use super::super::{Cause, NewContent, Refusal, fill};
 use super::bulk::{BulkBucket, FILE_BYTES_MAX, FILES_MAX, REQUEST_BYTES_MAX, take_all, unusable};
 use super::transport::Transport;
-
-/// What an answer may have for each object: a key of 1,024 bytes, escaped, a code and a message.
-const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// Puts files that don't exist yet.
 pub(super) struct BulkPuts {
@@ -66,12 +63,12 @@ impl BulkPuts {
     async fn try_put(&self, archive: BulkPut, keys: &[String], transport: &Transport) -> Result<Vec<Result<(), Refusal>>, Refusal> {
         let mut content = self.bucket.post(BULK_PUT_QUERY, &[(IF_NONE_MATCH, "*")], archive.finish(), transport).await?;
         let mut answer = Vec::new();
-        take_all(&mut content, &mut answer, (keys.len() + 1) * LINE_BYTES_MAX).await?;
+        take_all(&mut content, &mut answer, (keys.len() + 1) * BULK_PUT_LINE_BYTES_MAX).await?;
         let lines = parse_bulk_put(&answer, keys.len()).ok_or_else(|| unusable(&"it has no line for each object"))?;
         if lines.iter().zip(keys).any(|(line, key)| line.key != *key) {
             return Err(unusable(&"it has lines for other objects"));
         }
-        let result = |line: fulgurite_client::BulkPutLine| match line.code {
+        let result = |line: BulkPutLine| match line.code {
             None => Ok(()),
             Some(code) if code == "PreconditionFailed" => Err(Refusal::new(Cause::Exists, line.key)),
             Some(code) => Err(Refusal::new(Cause::Fault, format!("{}: {code} {}", line.key, line.message.unwrap_or_default()))),

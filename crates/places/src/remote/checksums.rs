@@ -17,13 +17,13 @@ use super::transport::Transport;
 
 /// How requests of our own are signed.
 #[derive(Debug, Clone)]
-pub(super) enum Asking {
+pub(super) enum RequestSigning {
     /// Not at all.
     Anonymously,
     As(Signer<Credential>),
 }
 
-impl Asking {
+impl RequestSigning {
     /// `None` if checksums can't be asked for: they are S3's, and a role's temporary keys are known
     /// to opendal only.
     pub(super) fn of(address: &Address, transport: &Transport) -> Result<Option<Self>, Refusal> {

@@ -13,14 +13,14 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 
 use super::super::address::{Address, Kind};
 use super::super::location;
-use super::super::{Cause, Connection, Listed, NewContent, Place, Refusal, Statement, fill, pass, wrong_length};
+use super::super::{Cause, Connection, Listed, NewContent, Place, Refusal, Statement, check_missing, fill, pass, wrong_length};
 use super::answer::Answer;
 use super::azure_url;
 use super::b2::B2Transport;
 use super::bulk::{BulkBucket, Known};
 use super::bulk_get::BulkGets;
 use super::bulk_put::BulkPuts;
-use super::checksums::Asking;
+use super::checksums::RequestSigning;
 use super::login::{Login, SignedIn};
 use super::transport::Notes;
 use super::{Behaviour, Engine, fetch_url, statement};
@@ -79,7 +79,7 @@ impl Place for Store {
         let operator = operator(address, endpoint.as_deref())
             .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
         let context = OperationContext::new().with_http_transport(transporter);
-        let asking = Asking::of(address, &engine.transport)?;
+        let asking = RequestSigning::of(address, &engine.transport)?;
         let bulk = BulkBucket::of(address, endpoint.as_deref(), asking.as_ref(), &self.known);
         let (bulk_gets, bulk_puts) = (bulk.clone().map(BulkGets::new), bulk.map(BulkPuts::new));
         let signing = match address.kind {
@@ -196,7 +196,7 @@ struct StoreConnection {
     operator: Operator,
     kind: Kind,
     /// How to ask for checksums, where that is possible.
-    asking: Option<Asking>,
+    asking: Option<RequestSigning>,
     /// Files that arrived before they were asked for, where that is possible.
     bulk_gets: Option<BulkGets>,
     bulk_puts: Option<BulkPuts>,
@@ -329,7 +329,8 @@ impl StoreConnection {
         }
     }
 
-    /// Writes a file; with `is_new`, only if there is none of this name.
+    /// Writes a file. If `is_new` is true, the server is told to keep an existing file, and the
+    /// result is [`Cause::Exists`].
     fn put(&mut self, location: &str, bytes: u64, content: &mut dyn Read, is_new: bool) -> Result<(), Refusal> {
         Self::check(location)?;
         let part_bytes = PART_BYTES.max(bytes.div_ceil(PARTS_MAX));
@@ -493,16 +494,13 @@ impl Connection for StoreConnection {
     }
 
     fn write_new(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
-        // Our servers make sure of it themselves. Even if a put that timed out arrives after all,
+        // Our servers refuse names that exist. Even if a put that timed out arrives after all,
         // nothing is then stored twice.
-        if self.bulk_puts.as_ref().is_some_and(|bulk_puts| bulk_puts.bucket.is_ours()) {
-            return self.put(location, bytes, content, true);
+        let is_ours = self.bulk_puts.as_ref().is_some_and(|bulk_puts| bulk_puts.bucket.is_ours());
+        if !is_ours {
+            check_missing(self, location)?;
         }
-        match self.length(location) {
-            Ok(_) => Err(Refusal::new(Cause::Exists, location)),
-            Err(Refusal { cause: Cause::Missing, .. }) => self.put(location, bytes, content, false),
-            Err(refusal) => Err(refusal),
-        }
+        self.put(location, bytes, content, is_ours)
     }
 
     fn write_new_together(&mut self, files: &mut dyn Iterator<Item = NewContent<'_>>) -> Vec<Result<(), Refusal>> {

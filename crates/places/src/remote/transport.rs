@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
+use fulgurite_client::SERVER_NAME;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderValue, LOCATION, SERVER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
 use hyper::body::Body;
@@ -27,7 +28,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::super::{Cause, Refusal, pass};
 use super::Deadlines;
 use super::answer::{Answer, without_query};
-use super::checksums::Asking;
+use super::checksums::RequestSigning;
 use super::connect::{Origin, Socket, connect};
 use super::incoming::{Content, chain, failure};
 use super::outgoing::{Outgoing, Progress};
@@ -72,7 +73,7 @@ pub(super) struct Notes {
     /// True if the last request was for the credentials of this machine.
     pub(super) asks_machine: bool,
     /// How HEAD asks for checksums, while it does.
-    asking: Option<Asking>,
+    asking: Option<RequestSigning>,
     /// True while an answer is the content of a file, which may have any length.
     content: bool,
 }
@@ -92,7 +93,7 @@ impl Transport {
     }
 
     /// Lets HEAD ask for checksums too, until the next operation begins.
-    pub(super) fn ask_checksums(&self, asking: Option<Asking>) {
+    pub(super) fn ask_checksums(&self, asking: Option<RequestSigning>) {
         self.0.notes().asking = asking;
     }
 
@@ -333,7 +334,7 @@ impl Shared {
     ) -> Result<(http::response::Parts, Received), Refusal> {
         let note = |reason: &[u8]| Answer::new(method.clone(), head.status, &head.headers, reason, SystemTime::now());
         let mut answer = note(&[]);
-        let names_itself = head.headers.get(SERVER).is_some_and(|name| name == "fulgurite");
+        let names_itself = head.headers.get(SERVER).is_some_and(|name| name == SERVER_NAME);
         if names_itself && !self.notes().asks_machine {
             self.is_fulgurite.store(true, Ordering::Relaxed);
         }
