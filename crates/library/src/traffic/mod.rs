@@ -27,7 +27,7 @@ mod search;
 
 use fulgurite_domain::Micros;
 
-use self::plan::{Path, Plan, Reservation, SearchRegion};
+use self::plan::{Path, Plan, Reservations, SearchRegion};
 use crate::{Layout, Pace, Position, Shuttle};
 
 /// After this wait, a shuttle also asks waiting shuttles of lower number to make room.
@@ -117,8 +117,8 @@ pub(crate) struct Traffic {
     now: Micros,
     /// Shuttles that lost their plan before it began and have no goal.
     without_plan: Vec<Shuttle>,
-    /// Scratch list of other shuttles' reservations; kept for its allocation.
-    reservations: Vec<Reservation>,
+    /// Scratch lists of other shuttles' reservations.
+    reservations: Reservations,
 }
 
 impl Traffic {
@@ -150,7 +150,7 @@ impl Traffic {
             congestion: Congestion::default(),
             now: Micros::ZERO,
             without_plan: Vec::new(),
-            reservations: Vec::new(),
+            reservations: Reservations::default(),
         }
     }
 
@@ -448,7 +448,7 @@ impl Traffic {
                 // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
                     let before = best.map_or(Micros::NEVER, |best| best.end());
-                    best = self.earliest_plan(Path { from: at, via, to }, before, &reservations).or(best);
+                    best = self.earliest_plan(Path { from: at, via, to }, before, &mut reservations).or(best);
                 }
             }
         }

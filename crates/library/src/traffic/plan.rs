@@ -140,3 +140,18 @@ pub(super) struct Reservation {
     /// `until`.
     pub(super) ride: Option<(i64, i64)>,
 }
+
+impl Reservation {
+    /// Whether it is of a shuttle that rests, with no plan to move on.
+    pub(super) fn is_rest(&self) -> bool {
+        self.since == Micros::ZERO && self.until == Micros::NEVER
+    }
+}
+
+/// The reservations of other shuttles; kept for their allocations.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reservations {
+    pub(super) others: Vec<Reservation>,
+    /// Those near the path in question.
+    pub(super) near: Vec<Reservation>,
+}

@@ -3,7 +3,7 @@
 
 use fulgurite_domain::Micros;
 
-use super::plan::{Path, Plan, Reservation, SearchRegion};
+use super::plan::{Path, Plan, Reservation, Reservations, SearchRegion};
 use super::{CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, Stance, TIME_MARGIN, Traffic, URGENT_AFTER};
 use crate::{Position, Shuttle};
 
@@ -59,6 +59,10 @@ impl Traffic {
 
     /// The plan that reaches the goal soonest without touching the claimed path.
     pub(super) fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
+        // Most plans that fail do so here.
+        if self.is_taken(goal, shuttle) {
+            return None;
+        }
         let at = self.motion(shuttle).at;
         let paths = self.paths(at, goal);
         // The first path nearly always works, and few other shuttles are near it.
@@ -80,35 +84,52 @@ impl Traffic {
                 has_all_reservations = true;
             }
             let before = best.map_or(Micros::NEVER, |best| best.end());
-            best = self.earliest_plan(path, before, &reservations).or(best);
+            best = self.earliest_plan(path, before, &mut reservations).or(best);
         }
         self.reservations = reservations;
         best
     }
 
+    /// Whether another shuttle rests at a position, or will at the end of its plan.
+    fn is_taken(&self, at: Position, by_others_than: Shuttle) -> bool {
+        let goal = SearchRegion::of(at, at);
+        self.motions.iter().enumerate().any(|(index, other)| {
+            let rests_in = other.plan.map_or_else(|| other.place(), |plan| SearchRegion::of(plan.path.to, plan.path.to));
+            rests_in.meets(&goal, self.spacing_um) && index != usize::from(by_others_than.0)
+        })
+    }
+
     /// Collects the reservations of all other shuttles, or of those that meet `near`.
-    pub(super) fn collect_reservations(&self, shuttle: Shuttle, near: Option<SearchRegion>, reservations: &mut Vec<Reservation>) {
-        reservations.clear();
+    pub(super) fn collect_reservations(&self, shuttle: Shuttle, near: Option<SearchRegion>, reservations: &mut Reservations) {
+        reservations.others.clear();
         for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
             let bounds = || other.plan.map_or(other.place(), |plan| plan.path.bounds());
             if near.is_none_or(|near| near.meets(&bounds(), self.spacing_um)) {
-                self.add_reservations(other, reservations);
+                self.add_reservations(other, &mut reservations.others);
             }
         }
     }
 
     /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before
     /// a given time, or if another shuttle rests in the path indefinitely.
-    pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &[Reservation]) -> Option<Plan> {
+    pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &mut Reservations) -> Option<Plan> {
+        let Reservations { others, near } = reservations;
         let mut plan = Plan::new(path, self.now, &self.pace);
         let bounds = path.bounds();
         let is_near = |region: &SearchRegion| bounds.meets(region, self.spacing_um) && path.meets(region, self.spacing_um);
-        let near: Vec<&Reservation> = reservations.iter().filter(|reservation| is_near(&reservation.region)).collect();
+        near.clear();
+        for reservation in others.iter().filter(|reservation| is_near(&reservation.region)) {
+            // No postponement helps against a shuttle that rests.
+            if reservation.is_rest() {
+                return None;
+            }
+            near.push(*reservation);
+        }
         'again: for _ in 0..POSTPONEMENTS_MAX {
             if plan.end() >= before {
                 return None;
             }
-            for reservation in &near {
+            for reservation in near.iter() {
                 let Some(part) = self.conflict(&plan, reservation) else { continue };
                 if reservation.until == Micros::NEVER {
                     return None;
