@@ -93,6 +93,11 @@ struct Motion {
 }
 
 impl Motion {
+    /// The region that it may enter before its plan ends.
+    fn bounds(&self) -> SearchRegion {
+        self.plan.map_or_else(|| self.place(), |plan| plan.path.bounds())
+    }
+
     /// The region that a resting or stuck shuttle occupies.
     fn place(&self) -> SearchRegion {
         SearchRegion::of(self.at, Position { shelf: self.other_shelf.unwrap_or(self.at.shelf), ..self.at })
@@ -102,6 +107,9 @@ impl Motion {
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     motions: Vec<Motion>,
+    /// What each one may enter before its plan ends: the region of that, or its place. Kept together
+    /// because every search begins with it.
+    bounds: Vec<SearchRegion>,
     spacing_um: i64,
     width_um: i64,
     shelves: u8,
@@ -136,8 +144,10 @@ impl Traffic {
             trip_start: Micros::ZERO,
             unhindered_time: Micros::ZERO,
         };
+        let motions: Vec<Motion> = at.map(motion).collect();
         Self {
-            motions: at.map(motion).collect(),
+            bounds: motions.iter().map(Motion::bounds).collect(),
+            motions,
             spacing_um: layout.spacing_um,
             width_um: layout.width_um(),
             shelves: layout.shelves,
@@ -218,15 +228,18 @@ impl Traffic {
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
-        let Some(plan) = &mut motion.plan else { return true };
-        plan.part += 1;
-        plan.is_under_way = false;
-        if plan.part < plan.parts {
+        if let Some(plan) = &mut motion.plan
+            && plan.part + 1 < plan.parts
+        {
+            plan.part += 1;
+            plan.is_under_way = false;
             self.start_next_leg(shuttle, legs);
             return false;
         }
-        motion.plan = None;
-        if motion.goal == Some(to) {
+        let had_plan = motion.plan.is_some();
+        self.set_plan(shuttle, None);
+        let motion = *self.motion(shuttle);
+        if had_plan && motion.goal == Some(to) {
             let (trip_start, unhindered_time) = (motion.trip_start, motion.unhindered_time);
             self.congestion.trips += 1;
             self.congestion.taken += self.now.since(trip_start);
@@ -263,6 +276,8 @@ impl Traffic {
             }
         }
         self.held_up = 0;
+        self.bounds.clear();
+        self.bounds.extend(self.motions.iter().map(Motion::bounds));
     }
 
     /// Returns a lost shuttle to work at its position. From between two shelves it first goes back
@@ -276,8 +291,10 @@ impl Traffic {
             let from = Position { shelf, ..to };
             let plan = Plan::new(Path { from, via: to.shelf, to }, now, &pace);
             (motion.at, motion.is_moving) = (from, true);
-            motion.plan = Some(Plan { is_under_way: true, ..plan });
+            self.set_plan(shuttle, Some(Plan { is_under_way: true, ..plan }));
             legs.push((shuttle, to));
+        } else {
+            self.set_plan(shuttle, None);
         }
         self.lost -= 1;
         self.is_changed = true;
@@ -355,6 +372,21 @@ impl Traffic {
         &mut self.motions[usize::from(shuttle.0)]
     }
 
+    fn set_plan(&mut self, shuttle: Shuttle, plan: Option<Plan>) {
+        let motion = self.motion_mut(shuttle);
+        motion.plan = plan;
+        self.bounds[usize::from(shuttle.0)] = self.motion(shuttle).bounds();
+    }
+
+    /// The other shuttles that may enter a region before their plans end, lowest number first.
+    fn near(&self, region: SearchRegion, shuttle: Shuttle) -> impl Iterator<Item = (usize, &Motion)> {
+        debug_assert!(self.motions.iter().zip(&self.bounds).all(|(motion, bounds)| motion.bounds() == *bounds));
+        let near = move |(index, bounds): &(usize, &SearchRegion)| {
+            bounds.meets(&region, self.spacing_um) && *index != usize::from(shuttle.0)
+        };
+        self.bounds.iter().enumerate().filter(near).map(|(index, _)| (index, &self.motions[index]))
+    }
+
     /// Starts the next leg of a plan, unless an earlier part of another plan has to end first.
     fn start_next_leg(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
@@ -375,11 +407,8 @@ impl Traffic {
     /// ended.
     fn may_start_next_part(&self, shuttle: Shuttle, plan: &Plan) -> bool {
         let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
-        self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)).all(|(index, other)| {
+        self.near(next_region, shuttle).all(|(index, other)| {
             let Some(other_plan) = &other.plan else { return true };
-            if !other_plan.path.bounds().meets(&next_region, self.spacing_um) {
-                return true;
-            }
             (other_plan.part..other_plan.parts).all(|part| {
                 let goes_first =
                     part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0));
@@ -393,7 +422,7 @@ impl Traffic {
     fn start_plan(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
         self.stop_waiting(shuttle);
         self.is_changed = true;
-        self.motion_mut(shuttle).plan = Some(plan);
+        self.set_plan(shuttle, Some(plan));
         self.start_next_leg(shuttle, legs);
     }
 
@@ -457,7 +486,7 @@ impl Traffic {
             self.congestion.evasions += 1;
             let motion = self.motion_mut(shuttle);
             motion.yields_to = motion.goal.is_some().then_some(other);
-            motion.plan = Some(plan);
+            self.set_plan(shuttle, Some(plan));
             self.is_changed = true;
             self.start_next_leg(shuttle, legs);
         }

@@ -15,6 +15,9 @@ pub(super) struct SearchRegion {
 }
 
 impl SearchRegion {
+    /// Meets all others. (Half of the range, so that differences don't overflow.)
+    pub(super) const ANYWHERE: Self = Self { low_um: i64::MIN / 2, high_um: i64::MAX / 2, bottom: 0, top: u8::MAX };
+
     pub(super) fn of(from: Position, to: Position) -> Self {
         Self {
             low_um: from.x_um.min(to.x_um),

@@ -93,20 +93,17 @@ impl Traffic {
     /// Whether another shuttle rests at a position, or will at the end of its plan.
     fn is_taken(&self, at: Position, by_others_than: Shuttle) -> bool {
         let goal = SearchRegion::of(at, at);
-        self.motions.iter().enumerate().any(|(index, other)| {
+        self.near(goal, by_others_than).any(|(_, other)| {
             let rests_in = other.plan.map_or_else(|| other.place(), |plan| SearchRegion::of(plan.path.to, plan.path.to));
-            rests_in.meets(&goal, self.spacing_um) && index != usize::from(by_others_than.0)
+            rests_in.meets(&goal, self.spacing_um)
         })
     }
 
     /// Collects the reservations of all other shuttles, or of those that meet `near`.
     pub(super) fn collect_reservations(&self, shuttle: Shuttle, near: Option<SearchRegion>, reservations: &mut Reservations) {
         reservations.others.clear();
-        for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
-            let bounds = || other.plan.map_or(other.place(), |plan| plan.path.bounds());
-            if near.is_none_or(|near| near.meets(&bounds(), self.spacing_um)) {
-                self.add_reservations(other, &mut reservations.others);
-            }
+        for (_, other) in self.near(near.unwrap_or(SearchRegion::ANYWHERE), shuttle) {
+            self.add_reservations(other, &mut reservations.others);
         }
     }
 
