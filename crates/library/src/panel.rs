@@ -295,6 +295,7 @@ impl Panel {
 
     /// Whether a drive works and shuttles can reach it.
     #[must_use]
+    #[inline]
     pub fn is_reachable(&self, drive: Drive) -> bool {
         // Testing for any blocked cell first is cheaper than locating the drive, and almost always
         // settles it.

@@ -201,24 +201,30 @@ impl Queue {
     #[must_use]
     pub fn rank(&self, platter: Platter) -> Option<Rank> {
         let platter_queue = &self.platter_queues[platter.0 as usize];
+        if platter_queue.most_urgent.is_some() {
+            return platter_queue.most_urgent;
+        }
         // The first of the third part may be more urgent than what is left of the second.
         let parts = if platter_queue.urgent > 0 { 1 } else { platter_queue.sorted + 1 };
-        let first = || self.waiting(platter).take(parts as usize).map(|(_, request)| request.rank).min();
-        platter_queue.most_urgent.or_else(first)
+        self.waiting(platter).take(parts as usize).map(|(_, request)| request.rank).min()
     }
 
     /// How long the most urgent request for a platter counts as having waited: since it arrived,
     /// and its head start. Zero if there is none.
     #[must_use]
     pub fn age(&self, platter: Platter, now: Micros) -> Micros {
-        self.rank(platter).map_or(Micros::ZERO, |rank| now.since(rank.arrived) + self.head_start(platter))
+        self.rank(platter).map_or(Micros::ZERO, |rank| now.since(rank.arrived) + self.head_start_of(rank))
     }
 
     /// By how much less time the most urgent request for a platter had until its deadline, on
     /// arrival, than the longest that any request has had. Zero without a deadline.
     #[must_use]
     pub fn head_start(&self, platter: Platter) -> Micros {
-        self.rank(platter).and_then(Rank::allowance).map_or(Micros::ZERO, |allowance| self.longest.since(allowance))
+        self.rank(platter).map_or(Micros::ZERO, |rank| self.head_start_of(rank))
+    }
+
+    fn head_start_of(&self, rank: Rank) -> Micros {
+        rank.allowance().map_or(Micros::ZERO, |allowance| self.longest.since(allowance))
     }
 
     fn waiting(&self, platter: Platter) -> impl Iterator<Item = (u32, WaitingRequest)> + '_ {

@@ -121,6 +121,8 @@ pub(crate) struct Traffic {
     /// Something changed since waiting shuttles last retried.
     is_changed: bool,
     last_retry: Micros,
+    /// A part of a plan has ended since held-up shuttles last retried.
+    has_part_ended: bool,
     congestion: Congestion,
     now: Micros,
     /// Shuttles that lost their plan before it began and have no goal.
@@ -157,6 +159,7 @@ impl Traffic {
             lost: 0,
             is_changed: false,
             last_retry: Micros::ZERO,
+            has_part_ended: false,
             congestion: Congestion::default(),
             now: Micros::ZERO,
             without_plan: Vec::new(),
@@ -226,6 +229,7 @@ impl Traffic {
     /// Ends a leg at its planned position and starts the next one. Returns true if the plan is
     /// complete.
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
+        self.has_part_ended = true;
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
         if let Some(plan) = &mut motion.plan
@@ -259,7 +263,7 @@ impl Traffic {
         motion.at.x_um = x_um;
         (motion.plan, motion.is_moving, motion.stance) = (None, false, Stance::Lost);
         self.lost += 1;
-        self.is_changed = true;
+        (self.is_changed, self.has_part_ended) = (true, true);
         let now = self.now;
         for (index, motion) in self.motions.iter_mut().enumerate() {
             motion.is_held_up = false;
@@ -343,12 +347,14 @@ impl Traffic {
 
     /// Lets every waiting shuttle try again, highest number first. Shuttles without a plan retry
     /// only after a change, such as another shuttle's new plan, because nothing else can help, or
-    /// when it is time to ask for room again.
+    /// when it is time to ask for room again; those that are held up, after part of another plan has
+    /// ended.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
         let is_retry_due = self.waiting > 0 && (self.is_changed || self.now.since(self.last_retry) >= RETRY_INTERVAL);
-        if !is_retry_due && self.held_up == 0 {
+        if !is_retry_due && (self.held_up == 0 || !self.has_part_ended) {
             return;
         }
+        self.has_part_ended = false;
         if is_retry_due {
             (self.is_changed, self.last_retry) = (false, self.now);
         }

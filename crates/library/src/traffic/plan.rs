@@ -3,6 +3,7 @@
 
 use fulgurite_domain::Micros;
 
+use super::TIME_MARGIN;
 use crate::{Pace, Position};
 
 /// A stretch of a shelf, or a column over shelves.
@@ -155,6 +156,28 @@ impl Reservation {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reservations {
     pub(super) others: Vec<Reservation>,
-    /// Those near the path in question.
-    pub(super) near: Vec<Reservation>,
+    /// The parts of the plan in question, and where it meets them.
+    pub(super) parts: Vec<SearchRegion>,
+    pub(super) obstacles: Vec<Obstacle>,
+}
+
+/// A part of a plan that meets a reservation in space.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Obstacle {
+    /// When the part begins and ends, from the start of the plan on.
+    pub(super) begins: Micros,
+    pub(super) ends: Micros,
+    /// The time of the reservation, and its index.
+    pub(super) since: Micros,
+    pub(super) until: Micros,
+    pub(super) reservation: usize,
+    /// `None` for the rest at the end of the plan.
+    pub(super) part: Option<usize>,
+}
+
+impl Obstacle {
+    /// Whether a plan that starts at this time meets the reservation before it ends.
+    pub(super) fn is_met_from(&self, start: Micros) -> bool {
+        start + self.begins < self.until && self.since < start + self.ends + TIME_MARGIN
+    }
 }

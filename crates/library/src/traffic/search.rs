@@ -3,7 +3,7 @@
 
 use fulgurite_domain::Micros;
 
-use super::plan::{Path, Plan, Reservation, Reservations, SearchRegion};
+use super::plan::{Obstacle, Path, Plan, Reservation, Reservations, SearchRegion};
 use super::{CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, Stance, TIME_MARGIN, Traffic, URGENT_AFTER};
 use crate::{Position, Shuttle};
 
@@ -110,34 +110,82 @@ impl Traffic {
     /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before
     /// a given time, or if another shuttle rests in the path indefinitely.
     pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &mut Reservations) -> Option<Plan> {
-        let Reservations { others, near } = reservations;
+        let Reservations { others, parts, obstacles } = reservations;
         let mut plan = Plan::new(path, self.now, &self.pace);
-        let bounds = path.bounds();
-        let is_near = |region: &SearchRegion| bounds.meets(region, self.spacing_um) && path.meets(region, self.spacing_um);
-        near.clear();
-        for reservation in others.iter().filter(|reservation| is_near(&reservation.region)) {
-            // No postponement helps against a shuttle that rests.
-            if reservation.is_rest() {
-                return None;
-            }
-            near.push(*reservation);
+        if plan.end() >= before || !self.list_obstacles(&plan, others, parts, obstacles) {
+            return None;
         }
         'again: for _ in 0..POSTPONEMENTS_MAX {
             if plan.end() >= before {
                 return None;
             }
-            for reservation in near.iter() {
-                let Some(part) = self.conflict(&plan, reservation) else { continue };
-                if reservation.until == Micros::NEVER {
-                    return None;
+            for obstacle in obstacles.iter().filter(|obstacle| obstacle.is_met_from(plan.start)) {
+                let begins = plan.start + obstacle.begins;
+                let until = obstacle.part.map_or(obstacle.until, |part| self.release_time(&others[obstacle.reservation], &parts[part]));
+                if begins < until {
+                    if until == Micros::NEVER {
+                        return None;
+                    }
+                    plan.start += until.since(begins).max(Micros(1));
+                    continue 'again;
                 }
-                let until = if part < plan.parts { self.release_time(reservation, &plan.path.part(part)) } else { reservation.until };
-                plan.start += until.since(plan.time(part)).max(Micros(1));
-                continue 'again;
             }
             return Some(plan);
         }
         None
+    }
+
+    /// Lists where the parts of a plan meet reservations in space. Returns false if one of those
+    /// never ends and the plan meets it in time, too: then no postponement helps.
+    fn list_obstacles(
+        &self,
+        plan: &Plan,
+        others: &[Reservation],
+        parts: &mut Vec<SearchRegion>,
+        obstacles: &mut Vec<Obstacle>,
+    ) -> bool {
+        obstacles.clear();
+        parts.clear();
+        if others.is_empty() {
+            return true;
+        }
+        let (path, bounds) = (&plan.path, plan.path.bounds());
+        let regions = path.regions();
+        let is_near = |reservation: &Reservation| {
+            let meets = |region: &SearchRegion| region.meets(&reservation.region, self.spacing_um);
+            meets(&bounds) && regions.iter().any(meets)
+        };
+        if others.iter().any(|reservation| reservation.is_rest() && is_near(reservation)) {
+            return false;
+        }
+        let place = SearchRegion::of(path.to, path.to);
+        for (index, reservation) in others.iter().enumerate().filter(|(_, reservation)| is_near(reservation)) {
+            if parts.is_empty() {
+                parts.extend((0..plan.parts).map(|part| path.part(part)));
+            }
+            let meets = |region: &SearchRegion| region.meets(&reservation.region, self.spacing_um);
+            let obstacle = |begins: Micros, ends: Micros, part: Option<usize>| {
+                let (begins, ends) = (begins.since(plan.start), ends.since(plan.start));
+                Obstacle { begins, ends, since: reservation.since, until: reservation.until, reservation: index, part }
+            };
+            let of_parts = parts.iter().enumerate().filter(|(_, region)| meets(region));
+            let of_parts = of_parts.map(|(part, _)| obstacle(plan.time(part), plan.time(part + 1), Some(part)));
+            if reservation.until == Micros::NEVER {
+                // The end of another plan. What meets it now would do so later, too.
+                let rests_in_it = meets(&place);
+                if rests_in_it || of_parts.clone().any(|obstacle| obstacle.is_met_from(plan.start)) {
+                    return false;
+                }
+                obstacles.extend(of_parts);
+                continue;
+            }
+            obstacles.extend(of_parts);
+            // The goal has to stay free from the end of the plan on.
+            if meets(&place) {
+                obstacles.push(Obstacle { since: Micros::ZERO, ..obstacle(plan.end(), plan.end(), None) });
+            }
+        }
+        true
     }
 
     /// When a reservation no longer touches a region: at its end, or when its ride has passed the
@@ -153,24 +201,6 @@ impl Traffic {
         let saved = self.pace.ride(distance).since(self.pace.passes(distance, beyond));
         // Fine positioning follows the ride.
         Micros(reservation.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
-    }
-
-    /// The first part of a plan that conflicts with a reservation near it; `plan.parts` if only its
-    /// resting place does.
-    fn conflict(&self, plan: &Plan, reservation: &Reservation) -> Option<usize> {
-        if plan.start >= reservation.until {
-            return None;
-        }
-        let touches = |part: &usize| {
-            let overlaps = plan.time(*part) < reservation.until && reservation.since < plan.time(part + 1) + TIME_MARGIN;
-            overlaps
-                && plan.path.part(*part).meets(&reservation.region, self.spacing_um)
-                && plan.time(*part) < self.release_time(reservation, &plan.path.part(*part))
-        };
-        // The goal has to stay free from then on.
-        let ends_in_it =
-            || plan.end() < reservation.until && SearchRegion::of(plan.path.to, plan.path.to).meets(&reservation.region, self.spacing_um);
-        (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
     }
 
     /// All paths between two positions along one shelf, fewest crabs first. Among equals, the path
