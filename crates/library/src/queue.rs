@@ -84,7 +84,7 @@ struct PlatterQueue {
     sorted: u32,
     /// The rank of the most urgent one when the second part was sorted.
     sorted_rank: Option<Rank>,
-    /// The rank of the most urgent request, if known.
+    /// The rank of the most urgent request.
     most_urgent: Option<Rank>,
     lane: Option<Lane>,
     /// The platters before and after this one in the lane's line.
@@ -200,13 +200,23 @@ impl Queue {
     /// The rank of the most urgent request for a platter.
     #[must_use]
     pub fn rank(&self, platter: Platter) -> Option<Rank> {
+        self.platter_queues[platter.0 as usize].most_urgent
+    }
+
+    /// Finds the most urgent request for a platter; none can be more urgent than `least`.
+    fn find_most_urgent(&self, platter: Platter, least: Rank) -> Option<Rank> {
         let platter_queue = &self.platter_queues[platter.0 as usize];
-        if platter_queue.most_urgent.is_some() {
-            return platter_queue.most_urgent;
-        }
         // The first of the third part may be more urgent than what is left of the second.
         let parts = if platter_queue.urgent > 0 { 1 } else { platter_queue.sorted + 1 };
-        self.waiting(platter).take(parts as usize).map(|(_, request)| request.rank).min()
+        let mut most_urgent = None;
+        for (_, request) in self.waiting(platter).take(parts as usize) {
+            most_urgent = Some(most_urgent.map_or(request.rank, |most: Rank| most.min(request.rank)));
+            // Requests that arrive together have the same rank.
+            if request.rank == least {
+                break;
+            }
+        }
+        most_urgent
     }
 
     /// How long the most urgent request for a platter counts as having waited: since it arrived,
@@ -282,7 +292,6 @@ impl Queue {
         self.longest = self.longest.max(rank.allowance().unwrap_or(Micros::ZERO));
         let lane = self.lane_of(platter);
         let first = self.rank(platter);
-        self.platter_queues[platter.0 as usize].most_urgent = first;
         let is_first = first.is_none_or(|first| rank < first);
         let moves = lane.filter(|_| is_first);
         if moves.is_some() {
@@ -400,17 +409,17 @@ impl Queue {
             // What was urgent is in order with the rest.
             platter_queue.urgent = 0;
         }
-        if platter_queue.most_urgent == Some(request.rank) {
-            let is_ordered = previous == NONE && next != NONE && platter_queue.sorted == 0;
-            platter_queue.most_urgent = is_ordered.then(|| self.nodes[next as usize].request.rank);
-        }
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
         // platter.
         platter_queue.tracks = platter_queue.tracks.saturating_sub(request.tracks.count);
         platter_queue.requests -= 1;
         self.requests -= 1;
+        let was_most_urgent = platter_queue.most_urgent == Some(request.rank);
         self.nodes[index as usize].next = self.free;
         self.free = index;
+        if was_most_urgent {
+            self.platter_queues[platter.0 as usize].most_urgent = self.find_most_urgent(platter, request.rank);
+        }
     }
 
     /// Sorts the requests at the front that arrived and are due within [`BATCH`] of the first;
@@ -462,7 +471,6 @@ impl Queue {
             return;
         }
         self.remove_platter(platter);
-        self.platter_queues[index as usize].most_urgent = Some(rank);
         let mut previous = self.lines[usize::from(lane.0)].last;
         while previous != NONE && self.rank(Platter(previous)).is_some_and(|other| other > rank) {
             previous = self.platter_queues[previous as usize].previous;
