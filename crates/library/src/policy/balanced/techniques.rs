@@ -39,7 +39,7 @@ impl Default for Techniques {
             window: 32,
             age_counts: 0.007,
             moves_above: Micros(100_000_000),
-            assists_above: Micros(100_000_000),
+            assists_above: Micros(200_000_000),
             reads_by_track: true,
             set_aside_above: 6,
             one_verifies_of: 0,
