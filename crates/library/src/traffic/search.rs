@@ -46,11 +46,12 @@ impl Traffic {
         }
         let waits = |(index, motion): (usize, &Motion)| {
             let since = motion.waits_since.filter(|_| motion.plan.is_none() && motion.stance != Stance::Lost)?;
-            Some((since, Shuttle(index as u16), motion.at, self.next_goal(motion.at, motion.goal?)))
+            Some((since, Shuttle(index as u16), motion.at, motion.goal?))
         };
         let (since, shuttle, at, goal) =
             self.motions.iter().enumerate().filter_map(waits).min_by_key(|(since, shuttle, ..)| (*since, *shuttle))?;
         let claimed = self.now.since(since).0.checked_sub(URGENT_AFTER.0)?;
+        let goal = self.next_goal(at, goal);
         let turn = claimed / CLAIM_DURATION.0;
         let open = self.paths(at, goal).filter(|path| self.is_unobstructed(path)).count();
         let path = self.paths(at, goal).filter(|path| self.is_unobstructed(path)).nth((turn / 2) as usize % open.max(1))?;
