@@ -387,9 +387,8 @@ impl Traffic {
     /// The other shuttles that may enter a region before their plans end, lowest number first.
     fn near(&self, region: SearchRegion, shuttle: Shuttle) -> impl Iterator<Item = (usize, &Motion)> {
         debug_assert!(self.motions.iter().zip(&self.bounds).all(|(motion, bounds)| motion.bounds() == *bounds));
-        let near = move |(index, bounds): &(usize, &SearchRegion)| {
-            bounds.meets(&region, self.spacing_um) && *index != usize::from(shuttle.0)
-        };
+        let near =
+            move |(index, bounds): &(usize, &SearchRegion)| bounds.meets(&region, self.spacing_um) && *index != usize::from(shuttle.0);
         self.bounds.iter().enumerate().filter(near).map(|(index, _)| (index, &self.motions[index]))
     }
 

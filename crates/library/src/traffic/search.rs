@@ -138,13 +138,7 @@ impl Traffic {
 
     /// Lists where the parts of a plan meet reservations in space. Returns false if one of those
     /// never ends and the plan meets it in time, too: then no postponement helps.
-    fn list_obstacles(
-        &self,
-        plan: &Plan,
-        others: &[Reservation],
-        parts: &mut Vec<SearchRegion>,
-        obstacles: &mut Vec<Obstacle>,
-    ) -> bool {
+    fn list_obstacles(&self, plan: &Plan, others: &[Reservation], parts: &mut Vec<SearchRegion>, obstacles: &mut Vec<Obstacle>) -> bool {
         obstacles.clear();
         parts.clear();
         if others.is_empty() {
