@@ -107,8 +107,8 @@ impl Motion {
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     motions: Vec<Motion>,
-    /// What each one may enter before its plan ends: the region of that, or its place. Kept together
-    /// because every search begins with it.
+    /// What each one may enter before its plan ends: the region of that, or its place. Kept
+    /// together because every search begins with it.
     bounds: Vec<SearchRegion>,
     spacing_um: i64,
     width_um: i64,
@@ -347,8 +347,8 @@ impl Traffic {
 
     /// Lets every waiting shuttle try again, highest number first. Shuttles without a plan retry
     /// only after a change, such as another shuttle's new plan, because nothing else can help, or
-    /// when it is time to ask for room again; those that are held up, after part of another plan has
-    /// ended.
+    /// when it is time to ask for room again; those that are held up, after part of another plan
+    /// has ended.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
         let is_retry_due = self.waiting > 0 && (self.is_changed || self.now.since(self.last_retry) >= RETRY_INTERVAL);
         if !is_retry_due && (self.held_up == 0 || !self.has_part_ended) {
