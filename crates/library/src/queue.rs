@@ -13,7 +13,7 @@
 //! until they are due, it joins at the end: lists linked through the platters make joining, leaving
 //! and taking the first request constant-time. Three cases take longer: a more urgent request
 //! searches for its place; so does a platter that returns to its slot or whose fetch was cancelled;
-//! and reading by track sorts the platter's requests.
+//! and reading by track sorts the platter's requests, and searches them for the next most urgent.
 
 use fulgurite_domain::Micros;
 

@@ -85,6 +85,23 @@ fn the_most_urgent_request_is_known_after_any_mix_of_pops_and_pushes() {
     assert_eq!((pop(&mut queue, None), arrived(&queue)), (Some(5), None));
 }
 
+#[test]
+fn the_most_urgent_request_is_known_among_several_of_the_same_time() {
+    let mut queue = Queue::new(1, 1, 100);
+    for (now, id, first) in [(5, 1, 40), (5, 2, 10), (5, 3, 30), (6, 4, 20), (7, 5, 0)] {
+        ask(&mut queue, now, id, 0, first);
+    }
+    let next = |queue: &mut Queue| {
+        let id = queue.pop(Platter(0), Some(0)).map(|waiting| waiting.id.0);
+        (id, queue.rank(Platter(0)).map(|rank| rank.arrived.0))
+    };
+    let order: Vec<_> = (0..5).map(|_| next(&mut queue)).collect();
+    assert_eq!(order, [(Some(5), Some(5)), (Some(2), Some(5)), (Some(4), Some(5)), (Some(3), Some(5)), (Some(1), None)]);
+    ask(&mut queue, 8, 6, 0, 0);
+    ask(&mut queue, 8, 7, 0, 0);
+    assert_eq!((next(&mut queue), next(&mut queue)), ((Some(6), Some(8)), (Some(7), None)));
+}
+
 fn ask_by(queue: &mut Queue, now: u64, id: u64, platter: u32, deadline: u64) {
     let tracks = Tracks { first: 1000 - 10 * (id % 100) as u32, count: 2 };
     queue.push(Micros(now), &ReadRequest { id: RequestId(id), platter: Platter(platter), tracks, deadline: Micros(deadline) });

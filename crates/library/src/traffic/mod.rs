@@ -107,8 +107,7 @@ impl Motion {
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     motions: Vec<Motion>,
-    /// What each one may enter before its plan ends: the region of that, or its place. Kept
-    /// together because every search begins with it.
+    /// [`Motion::bounds`] of each. Kept together because every search begins with them.
     bounds: Vec<SearchRegion>,
     spacing_um: i64,
     width_um: i64,
@@ -190,8 +189,8 @@ impl Traffic {
         self.lost > 0
     }
 
-    /// A shuttle that won't set off on its last plan, since that was dropped before it began. If it
-    /// has a job, that goes on from where it is.
+    /// A shuttle that won't go on with its last plan, since that was dropped. If it has a job, that
+    /// goes on from where it is.
     pub(crate) fn take_without_plan(&mut self) -> Option<Shuttle> {
         self.without_plan.pop()
     }
@@ -263,7 +262,7 @@ impl Traffic {
         motion.at.x_um = x_um;
         (motion.plan, motion.is_moving, motion.stance) = (None, false, Stance::Lost);
         self.lost += 1;
-        (self.is_changed, self.has_part_ended) = (true, true);
+        self.is_changed = true;
         let now = self.now;
         for (index, motion) in self.motions.iter_mut().enumerate() {
             motion.is_held_up = false;
@@ -297,8 +296,6 @@ impl Traffic {
             (motion.at, motion.is_moving) = (from, true);
             self.set_plan(shuttle, Some(Plan { is_under_way: true, ..plan }));
             legs.push((shuttle, to));
-        } else {
-            self.set_plan(shuttle, None);
         }
         self.lost -= 1;
         self.is_changed = true;
@@ -317,8 +314,11 @@ impl Traffic {
             self.start_next_leg(shuttle, legs);
             return;
         }
-        let Some(goal) = motion.goal.filter(|goal| *goal != motion.at) else { return };
-        if motion.stance == Stance::Lost {
+        let Some(goal) = motion.goal.filter(|_| motion.stance != Stance::Lost) else { return };
+        if goal == motion.at {
+            // It made room by way of its goal, and lost the rest of that plan.
+            self.drop_goal(shuttle);
+            self.without_plan.push(shuttle);
             return;
         }
         let goal = self.next_goal(motion.at, goal);
@@ -384,7 +384,8 @@ impl Traffic {
         self.bounds[usize::from(shuttle.0)] = self.motion(shuttle).bounds();
     }
 
-    /// The other shuttles that may enter a region before their plans end, lowest number first.
+    /// The other shuttles that may come within the spacing of a region before their plans end, the
+    /// lowest number first.
     fn near(&self, region: SearchRegion, shuttle: Shuttle) -> impl Iterator<Item = (usize, &Motion)> {
         debug_assert!(self.motions.iter().zip(&self.bounds).all(|(motion, bounds)| motion.bounds() == *bounds));
         let near =

@@ -156,8 +156,9 @@ impl Reservation {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reservations {
     pub(super) others: Vec<Reservation>,
-    /// The parts of the plan in question, and where it meets them.
+    /// The parts of the plan in question.
     pub(super) parts: Vec<SearchRegion>,
+    /// Where it meets the reservations.
     pub(super) obstacles: Vec<Obstacle>,
 }
 
@@ -167,16 +168,18 @@ pub(super) struct Obstacle {
     /// When the part begins and ends, from the start of the plan on.
     pub(super) begins: Micros,
     pub(super) ends: Micros,
-    /// The time of the reservation, and its index.
+    /// When the reservation begins and ends.
     pub(super) since: Micros,
     pub(super) until: Micros,
+    /// The index of the reservation.
     pub(super) reservation: usize,
     /// `None` for the rest at the end of the plan.
     pub(super) part: Option<usize>,
 }
 
 impl Obstacle {
-    /// Whether a plan that starts at this time meets the reservation before it ends.
+    /// Whether a plan that starts at this time meets the reservation before that ends. (A ride may
+    /// have passed the part sooner.)
     pub(super) fn is_met_from(&self, start: Micros) -> bool {
         start + self.begins < self.until && self.since < start + self.ends + TIME_MARGIN
     }

@@ -91,7 +91,8 @@ impl Traffic {
         best
     }
 
-    /// Whether another shuttle rests at a position, or will at the end of its plan.
+    /// Whether another shuttle rests within the spacing of a position, or will at the end of its
+    /// plan.
     fn is_taken(&self, at: Position, by_others_than: Shuttle) -> bool {
         let goal = SearchRegion::of(at, at);
         self.near(goal, by_others_than).any(|(_, other)| {
@@ -137,7 +138,8 @@ impl Traffic {
     }
 
     /// Lists where the parts of a plan meet reservations in space. Returns false if one of those
-    /// never ends and the plan meets it in time, too: then no postponement helps.
+    /// never ends and the plan, as it starts now, meets it in time as well: then no postponement
+    /// helps.
     fn list_obstacles(&self, plan: &Plan, others: &[Reservation], parts: &mut Vec<SearchRegion>, obstacles: &mut Vec<Obstacle>) -> bool {
         obstacles.clear();
         parts.clear();
@@ -175,7 +177,7 @@ impl Traffic {
                 continue;
             }
             obstacles.extend(of_parts);
-            // The goal has to stay free from the end of the plan on.
+            // The goal has to stay free from the end of the plan on, so any later time counts.
             if meets(&place) {
                 obstacles.push(Obstacle { since: Micros::ZERO, ..obstacle(plan.end(), plan.end(), None) });
             }

@@ -134,3 +134,23 @@ fn a_shuttle_whose_plan_is_dropped_before_it_began_is_reported() {
     assert_eq!(traffic.take_without_plan(), Some(Shuttle(1)));
     assert_eq!(traffic.take_without_plan(), None);
 }
+
+#[test]
+fn a_shuttle_that_loses_its_plan_at_its_goal_goes_on_with_its_job() {
+    let mut traffic = traffic(&[at(3, 500), at(9, 100), at(4, 900)]);
+    let mut legs = send(&mut traffic, 2, at(4, 600));
+    // Shuttle 0 makes room by way of its goal, one shelf up, and shuttle 2 is in the way of the rest.
+    traffic.motions[0].goal = Some(at(4, 500));
+    traffic.motions[0].waits_since = Some(Micros::ZERO);
+    traffic.waiting = 1;
+    let path = Path { from: at(3, 500), via: 4, to: at(4, 700) };
+    traffic.set_plan(Shuttle(0), Some(Plan::new(path, Micros(1), &Pace::default())));
+    traffic.start_next_leg(Shuttle(0), &mut legs);
+    assert_eq!(legs, [(Shuttle(2), at(4, 600)), (Shuttle(0), at(4, 500))]);
+    legs.clear();
+    assert!(!traffic.leg_ended(Shuttle(0), at(4, 500), &mut legs));
+    traffic.mark_lost(Shuttle(1), 1_000_000);
+    traffic.retry(&mut legs);
+    assert_eq!((legs, traffic.take_without_plan()), (vec![], Some(Shuttle(0))));
+    assert_eq!((traffic.goal(Shuttle(0)), traffic.deadline()), (None, None));
+}
