@@ -139,7 +139,7 @@ fn a_shuttle_whose_plan_is_dropped_before_it_began_is_reported() {
 fn a_shuttle_that_loses_its_plan_at_its_goal_goes_on_with_its_job() {
     let mut traffic = traffic(&[at(3, 500), at(9, 100), at(4, 900)]);
     let mut legs = send(&mut traffic, 2, at(4, 600));
-    // Shuttle 0 makes room by way of its goal, one shelf up, and shuttle 2 is in the way of the rest.
+    // Shuttle 0 makes room by way of its goal, one shelf up. Shuttle 2 is in the way of the rest.
     traffic.motions[0].goal = Some(at(4, 500));
     traffic.motions[0].waits_since = Some(Micros::ZERO);
     traffic.waiting = 1;
