@@ -81,7 +81,9 @@ impl Traffic {
             if index == 0 {
                 self.collect_reservations(shuttle, Some(path.bounds()), &mut reservations);
             } else if !has_all_reservations {
-                self.collect_reservations(shuttle, None, &mut reservations);
+                // All paths lie between the two columns.
+                let between = SearchRegion { bottom: 0, top: u8::MAX, ..path.bounds() };
+                self.collect_reservations(shuttle, Some(between), &mut reservations);
                 has_all_reservations = true;
             }
             let before = best.map_or(Micros::NEVER, |best| best.end());

@@ -224,7 +224,13 @@ fn write(store: &dyn PlatterStore, bytes: &[u8]) -> io::Result<()> {
 fn read(store: &dyn PlatterStore) -> Vec<u8> {
     let file = store.open(PLATTER).expect("opened").expect("it is there");
     let mut bytes = vec![0; file.length().expect("length") as usize];
-    assert_eq!(file.read_at(0, &mut bytes).expect("read"), bytes.len());
+    let mut read = 0;
+    // A read may return fewer bytes, such as without the last, partial block.
+    while read < bytes.len() {
+        let more = file.read_at(read as u64, &mut bytes[read..]).expect("read");
+        assert!(more > 0, "the platter ends after {read} bytes");
+        read += more;
+    }
     bytes
 }
 
