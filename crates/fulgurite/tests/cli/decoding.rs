@@ -154,9 +154,9 @@ fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
         assert!(place.good(&["status"]).text().contains(&decoding));
         let (status, totals) = worker.stop();
         assert_eq!(status.code(), Some(0));
-        // The emulated glass loses a sector now and then, which others of its track replace.
+        // Noise loses a sector now and then; the archive decodes it again, with new images.
         let count = |name: &str| totals[name].as_u64().expect("a number");
-        assert!(count("lost") <= 1 + count("sectors") / 20 && count("refused") == 0, "{totals}");
+        assert!(count("lost") <= 1 + count("sectors") / 100 && count("refused") == 0, "{totals}");
         if totals["jobs"].as_u64() > Some(0) {
             assert!(totals["sectors"].as_u64() >= totals["jobs"].as_u64(), "{totals}");
             break;

@@ -60,7 +60,7 @@ impl Traffic {
 
     /// The plan that reaches the goal soonest without touching the claimed path.
     pub(super) fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
-        // Most plans that fail do so here.
+        // No path leads there, along whatever shelf.
         if self.is_taken(goal, shuttle) {
             return None;
         }
