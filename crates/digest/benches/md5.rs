@@ -18,7 +18,7 @@ fn median(mut seconds: Vec<f64>) -> f64 {
 
 fn main() {
     println!("{:>10} {:>10} {:>10} {:>10}", "contents", "kernel", "GB/s", "md-5 GB/s");
-    for count in [1, 2, 4, 8, 16, 64] {
+    for count in [1, 2, 3, 4, 5, 8, 16, 64] {
         let contents: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; CONTENT]).collect();
         for &kernel in Kernel::available() {
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());

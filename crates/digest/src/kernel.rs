@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::Block;
+use crate::{Block, interleaved};
 
 /// An implementation of block compression. All kernels give the same digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,7 +12,7 @@ pub enum Kernel {
     Avx512,
     /// Eight lanes on 32-byte registers.
     Avx2,
-    /// One content after another, on any machine; Miri uses it.
+    /// Up to four contents in turn on plain registers, on any machine; Miri uses it.
     Portable,
 }
 
@@ -38,16 +38,16 @@ impl Kernel {
         match self {
             Kernel::Avx512 => 16,
             Kernel::Avx2 => 8,
-            Kernel::Portable => 1,
+            Kernel::Portable => interleaved::LANES_MAX,
         }
     }
 
     /// Compresses the blocks of up to [`Kernel::lanes`] contents, all with the same number of
     /// blocks.
     pub(crate) fn compress(self, steps: &mut [(&mut [u32; 4], &[Block])]) {
-        // A vector step takes about as long as a scalar one, however many of its lanes are used, so
-        // it pays from two contents on.
-        if steps.len() > 1 {
+        // A step takes as long in one lane of a vector as in all, and twice as long as on plain
+        // registers.
+        if steps.len() > interleaved::LANES_MAX {
             match self {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
                 Kernel::Avx512 => return crate::x86::compress_avx512(steps),
@@ -56,9 +56,7 @@ impl Kernel {
                 _ => {}
             }
         }
-        for (state, blocks) in steps {
-            md5::block_api::compress(state, blocks);
-        }
+        interleaved::compress(steps);
     }
 }
 

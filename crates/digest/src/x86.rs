@@ -1,7 +1,9 @@
 //! MD5 (RFC 1321) on x86-64 vector registers: register k contains word k of every content's block.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
+use crate::rounds::rounds;
 use crate::{BLOCK_BYTES, Block};
 
 /// Most lanes of a register.
@@ -9,18 +11,16 @@ const LANES_MAX: usize = 16;
 /// Words of a block.
 const WORDS: usize = BLOCK_BYTES / 4;
 
-/// Sines of RFC 1321, 3.4: the integer part of 2^32 |sin(i + 1)|.
-#[rustfmt::skip]
-const SINES: [u32; 64] = [
-    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
-    0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
-    0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
-    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
-    0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70,
-    0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
-    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
-    0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
-];
+/// Returns the word, computed after those of earlier calls.
+///
+/// The compiler would otherwise put all steps of one content before those of the next, to need
+/// fewer registers, and so far apart that the CPU can't overlap them.
+#[inline(always)]
+pub(crate) fn in_order(mut word: u32) -> u32 {
+    // SAFETY: there are no instructions. Without the option `pure`, it stays where it is.
+    unsafe { asm!("/* {0:e} */", inout(reg) word, options(nomem, nostack, preserves_flags)) };
+    word
+}
 
 /// A register of 32-bit words, one per content.
 ///
@@ -194,22 +194,6 @@ impl Words for __m256i {
     }
 }
 
-/// Four steps of a round, starting at step `first`; afterwards the registers are back in their
-/// places. `f` is the round's function, `s` the state and `x` the block; each step takes a word of
-/// the block and a rotation.
-macro_rules! four {
-    ($f:expr, $s:expr, $x:expr, $first:expr, [$($word:expr),+], [$(($left:literal, $right:literal)),+]) => {{
-        let mut step = $first;
-        $({
-            let [a, b, c, d] = $s;
-            let sum = a.add($x[$word].add(W::splat(SINES[step]))).add($f(b, c, d));
-            $s = [d, sum.rotate::<$left, $right>().add(b), b, c];
-            step += 1;
-        })+
-        let _ = step;
-    }};
-}
-
 /// Compresses `count` blocks of each content.
 ///
 /// # Safety
@@ -228,25 +212,17 @@ unsafe fn compress<W: Words>(states: &mut [[u32; LANES_MAX]; 4], mut blocks: [*c
             }
             let mut s = state;
             let f = |b: W, c: W, d: W| b.choose(c, d);
-            four!(f, s, x, 0, [0, 1, 2, 3], [(7, 25), (12, 20), (17, 15), (22, 10)]);
-            four!(f, s, x, 4, [4, 5, 6, 7], [(7, 25), (12, 20), (17, 15), (22, 10)]);
-            four!(f, s, x, 8, [8, 9, 10, 11], [(7, 25), (12, 20), (17, 15), (22, 10)]);
-            four!(f, s, x, 12, [12, 13, 14, 15], [(7, 25), (12, 20), (17, 15), (22, 10)]);
             let g = |b: W, c: W, d: W| d.choose(b, c);
-            four!(g, s, x, 16, [1, 6, 11, 0], [(5, 27), (9, 23), (14, 18), (20, 12)]);
-            four!(g, s, x, 20, [5, 10, 15, 4], [(5, 27), (9, 23), (14, 18), (20, 12)]);
-            four!(g, s, x, 24, [9, 14, 3, 8], [(5, 27), (9, 23), (14, 18), (20, 12)]);
-            four!(g, s, x, 28, [13, 2, 7, 12], [(5, 27), (9, 23), (14, 18), (20, 12)]);
             let h = |b: W, c: W, d: W| b.xor3(c, d);
-            four!(h, s, x, 32, [5, 8, 11, 14], [(4, 28), (11, 21), (16, 16), (23, 9)]);
-            four!(h, s, x, 36, [1, 4, 7, 10], [(4, 28), (11, 21), (16, 16), (23, 9)]);
-            four!(h, s, x, 40, [13, 0, 3, 6], [(4, 28), (11, 21), (16, 16), (23, 9)]);
-            four!(h, s, x, 44, [9, 12, 15, 2], [(4, 28), (11, 21), (16, 16), (23, 9)]);
             let i = |b: W, c: W, d: W| W::odd(b, c, d);
-            four!(i, s, x, 48, [0, 7, 14, 5], [(6, 26), (10, 22), (15, 17), (21, 11)]);
-            four!(i, s, x, 52, [12, 3, 10, 1], [(6, 26), (10, 22), (15, 17), (21, 11)]);
-            four!(i, s, x, 56, [8, 15, 6, 13], [(6, 26), (10, 22), (15, 17), (21, 11)]);
-            four!(i, s, x, 60, [4, 11, 2, 9], [(6, 26), (10, 22), (15, 17), (21, 11)]);
+            macro_rules! step {
+                ($function:ident, $word:literal, $sine:literal, $left:literal, $right:literal) => {
+                    let [a, b, c, d] = s;
+                    let sum = a.add(x[$word].add(W::splat($sine))).add($function(b, c, d));
+                    s = [d, sum.rotate::<$left, $right>().add(b), b, c];
+                };
+            }
+            rounds!(step, f, g, h, i);
             for (word, more) in state.iter_mut().zip(s) {
                 *word = word.add(more);
             }

@@ -2,14 +2,14 @@
 //!
 //! An ETag is an MD5, and hashing takes longer than everything else in a put: 24 of some 45 ms of a
 //! put of 15 MB. So each upload queues jobs and continues. The first job starts a task, which runs
-//! queued jobs until none is left, up to sixteen at a time in SIMD lanes ([`fulgurite_digest`]).
+//! queued jobs until none is left, up to sixteen in parallel on one core ([`fulgurite_digest`]).
 //! The busier the server, the more jobs run together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use fulgurite_digest::{Kernel, Md5, Update, update_all};
+use fulgurite_digest::{Md5, Update, update_all};
 use tokio::sync::oneshot;
 
 /// Bytes in a job. With less, queueing costs more than it saves; with more, it holds too much
@@ -104,10 +104,6 @@ pub(crate) struct ContentMd5 {
 impl ContentMd5 {
     /// Adds a piece. If it completes a job, waits for the previous job.
     pub(crate) async fn update(&mut self, piece: &Bytes) {
-        if Kernel::best().lanes() == 1 {
-            self.wait().await.update(piece);
-            return;
-        }
         self.bytes += piece.len();
         self.pieces.push(piece.clone());
         if self.bytes >= JOB_BYTES || self.pieces.len() >= JOB_PIECES {
