@@ -3,6 +3,7 @@
 //! The tag of every frame is checked before any of its bytes leaves, and a whole object against its
 //! SHA-256 (I5).
 
+mod opened;
 mod shards;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -22,9 +23,10 @@ use crate::open_sets::KEPT;
 use crate::read_order::{MediumPosition, neighbour_run};
 use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
-use crate::volume::VolumeFile;
 
-pub use shards::ShardCheck;
+pub use self::opened::Opened;
+use self::opened::{OPEN_SEGMENTS_MAX, Places, open_frames, record_at};
+pub use self::shards::ShardCheck;
 
 /// Why an object can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -77,17 +79,6 @@ enum Check {
     ByRecords,
 }
 
-/// Opens frames in place, the first being number `first`, and returns the ranges of their content
-/// in the buffer.
-fn open_frames(frames: &Frames, first: u64, buffer: &mut [u8]) -> Result<Vec<Range<usize>>, FrameError> {
-    let mut pieces = Vec::with_capacity(buffer.len().div_ceil(STORED_FRAME_BYTES));
-    for (index, (number, frame)) in (first..).zip(buffer.chunks_mut(STORED_FRAME_BYTES)).enumerate() {
-        let start = index * STORED_FRAME_BYTES;
-        pieces.push(start..start + frames.open(number, frame)?.len());
-    }
-    Ok(pieces)
-}
-
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
 
 /// Reads a whole version and compares its SHA-256.
@@ -104,33 +95,8 @@ fn checked(version: &VersionRow, sink: Sink<'_>, read: impl FnOnce(Sink<'_>) -> 
     Ok(())
 }
 
-enum Places {
-    Staged(Vec<StagedData>),
-    Archived(Vec<Extent>),
-}
-
 /// Receives a buffer and the ranges of it that are content. It may take the buffer.
 pub type BufferSink<'a> = dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()> + 'a;
-
-/// Upper bound on the segments that an opened version holds: each is an open file.
-const OPEN_SEGMENTS_MAX: usize = 16;
-
-/// A version that was looked up, with everything needed to read it.
-pub struct Opened {
-    version: VersionRow,
-    frames: Frames,
-    places: Places,
-    /// Files of its staging segments: a file removed from the disk can be read while it is open.
-    segments: Vec<(u64, Arc<dyn VolumeFile>)>,
-}
-
-impl Opened {
-    /// The version.
-    #[must_use]
-    pub fn version(&self) -> &VersionRow {
-        &self.version
-    }
-}
 
 /// Number of sets whose platters one reader keeps open. File handles are limited, and a reader may
 /// go through all sets of an archive.
@@ -302,23 +268,17 @@ impl<'a> ObjectReader<'a> {
             let next = end.min((frame / RECORD_FRAMES as u64 + 1) * RECORD_FRAMES as u64);
             let stored = frame * STORED_FRAME_BYTES as u64..(next * STORED_FRAME_BYTES as u64).min(opened.version.stored_bytes);
             buffer.resize((stored.end - stored.start) as usize, 0);
+            let wanted = range.start.max(frame * frame_bytes)..range.end.min(next * frame_bytes);
             let mut read = |check| {
                 self.read_stored(opened, stored.start, &mut buffer, check)?;
-                Ok::<_, ReadError>(open_frames(&opened.frames, frame, &mut buffer)?)
+                Ok::<_, ReadError>(open_frames(&opened.frames, &wanted, &mut buffer)?)
             };
-            let mut pieces = match read(Check::ByFrames) {
+            let pieces = match read(Check::ByFrames) {
                 // The segment's number may have been reused, or the bytes are damaged; in that case
                 // staging reports where.
                 Err(_) if matches!(opened.places, Places::Staged(_)) => read(Check::ByRecords)?,
                 pieces => pieces?,
             };
-            // Trims the content before and after the range.
-            if let Some(first) = pieces.first_mut() {
-                first.start += range.start.saturating_sub(frame * frame_bytes) as usize;
-            }
-            if let Some(last) = pieces.last_mut() {
-                last.end -= (next * frame_bytes).min(size).saturating_sub(range.end) as usize;
-            }
             sink(&mut buffer, &pieces)?;
             frame = next;
         }
@@ -375,9 +335,7 @@ impl<'a> ObjectReader<'a> {
     ) -> Result<(), ReadError> {
         let staging = self.archive.staging();
         while !out.is_empty() {
-            let after = data.partition_point(|record| record.stored_offset <= from);
-            let record = data[..after].last().filter(|record| from < record.stored_offset + u64::from(record.place.bytes));
-            let StagedData { stored_offset, place } = *record.ok_or(ReadError::Uncovered(from))?;
+            let StagedData { stored_offset, place } = *record_at(data, from).ok_or(ReadError::Uncovered(from))?;
             let start = (from - stored_offset) as usize;
             let (now, later) = out.split_at_mut(out.len().min(place.bytes as usize - start));
             let read = match check {

@@ -97,9 +97,30 @@ fn main() {
     for &size in &options.sizes {
         let puts = load(&options, size, "PUT", usize::MAX, &client);
         report(size, "PUT", &puts);
+        if size >= DIRECT {
+            read_all(&options, size, puts.fewest, &client);
+        }
         let gets = load(&options, size, "GET", puts.fewest, &client);
         report(size, "GET", &gets);
     }
+}
+
+/// From this size on, servers may write past the page cache.
+const DIRECT: usize = 1 << 20;
+
+/// Reads all objects of this size once, so that they are in the page cache whatever the server.
+fn read_all<C: Serves>(options: &Options, size: usize, known: usize, client: &(impl Fn(usize) -> C + Sync)) {
+    std::thread::scope(|scope| {
+        for number in 0..options.clients {
+            scope.spawn(move || {
+                let mut client = client(number);
+                for which in 0..known {
+                    let answer = client.request("GET", &format!("/{size}/{number}/{which}"), &[]).expect("an answer");
+                    assert_eq!((answer.status, answer.bytes), (200, size));
+                }
+            });
+        }
+    });
 }
 
 fn titles() {

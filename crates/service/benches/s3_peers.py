@@ -60,10 +60,13 @@ def wait(serving: subprocess.Popen):
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{PORT}/", timeout=1)
             return
-        except urllib.error.HTTPError:
-            return
+        except urllib.error.HTTPError as error:
+            # MinIO answers before it can serve.
+            if error.code != 503:
+                return
         except OSError:
-            time.sleep(0.1)
+            pass
+        time.sleep(0.1)
     raise SystemExit("the server doesn't answer")
 
 

@@ -1,8 +1,13 @@
 //! Downloads: large objects on their way to clients of any speed.
 //!
 //! ```text
+//! page cache --------------------------> stream --> client
 //! reader thread --> channel (1 item) --> stream --> client
 //! ```
+//!
+//! Staged content that is in the page cache is read by the stream itself, in pieces that stay in
+//! the processor's cache until they are sent. From the first piece that would have to wait for a
+//! disk, a reader thread reads.
 //!
 //! An item is a data record, or a frame if clients already hold as many data records as the memory
 //! allows. A reader that waits more than 1 s for the channel ends, and the next one resumes at
@@ -35,6 +40,8 @@ use crate::transfer::buffers::Buffers;
 const RECORD_BYTES: u64 = 1 << 20;
 /// Content of a frame, the smallest unit that can be read.
 const FRAME_BYTES: u64 = 64 << 10;
+/// Content that is read from the page cache in one go.
+const CACHED_BYTES: u64 = 256 << 10;
 /// How long a reader waits for its client before it ends and releases its permit.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -98,6 +105,12 @@ impl Download {
             if self.left.is_empty() {
                 return None;
             }
+            if self.reader.is_none()
+                && let Some(pieces) = self.source.read_cached(&self.left)
+            {
+                self.pieces = pieces;
+                continue;
+            }
             let reader = match &mut self.reader {
                 Some(reader) => reader,
                 None => {
@@ -144,6 +157,16 @@ impl Source {
                 return;
             }
         }
+    }
+
+    /// Reads the next content if that needs no disk, and if a permit for a data record is free.
+    fn read_cached(&self, left: &Range<u64>) -> Option<VecDeque<Bytes>> {
+        let record_permit = self.record_permits.clone().try_acquire_owned().ok()?;
+        let now = left.start..((left.start / CACHED_BYTES + 1) * CACHED_BYTES).min(left.end);
+        let mut buffer = self.buffers.take();
+        let found = self.opened.read_cached(&now, &mut buffer);
+        let shared = self.buffers.share(buffer, record_permit);
+        found.map(|pieces| pieces.into_iter().map(|piece| shared.slice(piece)).collect())
     }
 
     /// Reads a data record, or a frame if no permit for one is free.
