@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 /// Bytes in a job. With less, queueing costs more than it saves; with more, it holds too much
 /// memory.
 const JOB_BYTES: usize = 128 << 10;
+/// Fewest bytes in the last job of an upload. Fewer are hashed at once.
+const LAST_JOB_BYTES: usize = 4 << 10;
 /// Maximum number of pieces in a job, however small: each may hold more memory than its bytes.
 const JOB_PIECES: usize = 64;
 /// Maximum number of jobs in one run, so that a worker is kept from requests for about a
@@ -107,16 +109,24 @@ impl ContentMd5 {
         self.bytes += piece.len();
         self.pieces.push(piece.clone());
         if self.bytes >= JOB_BYTES || self.pieces.len() >= JOB_PIECES {
-            let md5 = std::mem::take(self.wait().await);
-            let (result_tx, result_rx) = oneshot::channel();
-            let pieces = std::mem::take(&mut self.pieces);
-            self.queue.submit(Job { md5, pieces, result_tx });
-            (self.state, self.bytes) = (HashState::Running(result_rx), 0);
+            self.submit().await;
         }
+    }
+
+    /// Queues the pieces as a job, after the running one.
+    async fn submit(&mut self) {
+        let md5 = std::mem::take(self.wait().await);
+        let (result_tx, result_rx) = oneshot::channel();
+        let pieces = std::mem::take(&mut self.pieces);
+        self.queue.submit(Job { md5, pieces, result_tx });
+        (self.state, self.bytes) = (HashState::Running(result_rx), 0);
     }
 
     /// The digest of all pieces.
     pub(crate) async fn finish(mut self) -> [u8; 16] {
+        if self.bytes >= LAST_JOB_BYTES {
+            self.submit().await;
+        }
         let pieces = std::mem::take(&mut self.pieces);
         let md5 = self.wait().await;
         for piece in &pieces {
