@@ -1,18 +1,16 @@
-//! Kernels: MD5 implementations for different instruction sets.
+//! Kernels: implementations for different instruction sets.
 
 use std::sync::OnceLock;
-
-use crate::{Block, interleaved};
 
 /// An implementation of block compression. All kernels give the same digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kernel {
-    /// Sixteen lanes on 64-byte registers, with rotations and three-input logic.
+    /// Sixteen contents on 64-byte registers, with rotations and three-input logic.
     Avx512,
-    /// Eight lanes on 32-byte registers.
+    /// MD5 of eight contents on 32-byte registers.
     Avx2,
-    /// Up to four contents in turn on plain registers, on any machine; Miri uses it.
+    /// MD5 of up to four contents in turn on plain registers, on any machine; Miri uses it.
     Portable,
 }
 
@@ -31,32 +29,6 @@ impl Kernel {
     /// Whether this machine supports the kernel.
     pub fn is_available(self) -> bool {
         Kernel::available().contains(&self)
-    }
-
-    /// How many contents it hashes in parallel.
-    pub fn lanes(self) -> usize {
-        match self {
-            Kernel::Avx512 => 16,
-            Kernel::Avx2 => 8,
-            Kernel::Portable => interleaved::LANES_MAX,
-        }
-    }
-
-    /// Compresses the blocks of up to [`Kernel::lanes`] contents, all with the same number of
-    /// blocks.
-    pub(crate) fn compress(self, steps: &mut [(&mut [u32; 4], &[Block])]) {
-        // A step takes as long in one lane of a vector as in all, and twice as long as on plain
-        // registers.
-        if steps.len() > interleaved::LANES_MAX {
-            match self {
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Kernel::Avx512 => return crate::x86::compress_avx512(steps),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Kernel::Avx2 => return crate::x86::compress_avx2(steps),
-                _ => {}
-            }
-        }
-        interleaved::compress(steps);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The steps of MD5 (RFC 1321, 3.4), which all kernels share.
 
 /// Calls `$step!(function, word, sine, left, right)` for each of the 64 steps: the round's function
-/// (`$f`, `$g`, `$h` or `$i`), the word of the block, the integer part of 2^32 |sin(i + 1)|, and how
-/// far to rotate, to the left or to the right.
+/// (`$f`, `$g`, `$h` or `$i`), the word of the block, the integer part of 2^32 |sin(i + 1)|, and
+/// how far to rotate, to the left or to the right.
 #[rustfmt::skip]
 macro_rules! rounds {
     ($step:ident, $f:ident, $g:ident, $h:ident, $i:ident) => {

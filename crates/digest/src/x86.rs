@@ -1,5 +1,7 @@
 //! MD5 (RFC 1321) on x86-64 vector registers: register k contains word k of every content's block.
 
+pub(crate) mod sha256;
+
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -263,11 +265,14 @@ pub(crate) fn compress_avx2(steps: &mut [(&mut [u32; 4], &[Block])]) {
 
 /// Passes states and blocks lane by lane and collects the states. Unused lanes process the first
 /// content's blocks.
-fn in_lanes(steps: &mut [(&mut [u32; 4], &[Block])], run: impl FnOnce(&mut [[u32; LANES_MAX]; 4], [*const Block; LANES_MAX], usize)) {
+fn in_lanes<const STATE: usize>(
+    steps: &mut [(&mut [u32; STATE], &[Block])],
+    run: impl FnOnce(&mut [[u32; LANES_MAX]; STATE], [*const Block; LANES_MAX], usize),
+) {
     let Some((_, first)) = steps.first() else { return };
     let count = first.len();
     let mut blocks = [first.as_ptr(); LANES_MAX];
-    let mut states = [[0; LANES_MAX]; 4];
+    let mut states = [[0; LANES_MAX]; STATE];
     for (lane, (state, content)) in steps.iter().enumerate() {
         assert_eq!(content.len(), count, "contents hashed in parallel must have the same number of blocks");
         blocks[lane] = content.as_ptr();

@@ -153,14 +153,13 @@ impl Intake {
         }
     }
 
-    /// Starts an upload of content whose SHA-256 the caller states, as for content that it hashed
-    /// just before. The archive doesn't compute it again; each reader of the object does, and gets
-    /// an error if the content doesn't match. So the caller should read the object back before it
-    /// relies on it.
+    /// Starts an upload of content whose SHA-256 the caller [states](Upload::state_sha256), because
+    /// it hashes the content itself. The archive doesn't compute it again; each reader of the
+    /// object does, and gets an error if the content doesn't match.
     #[must_use]
-    pub fn upload_stated(&self, sha256: Digest) -> Upload {
+    pub fn upload_unhashed(&self) -> Upload {
         let mut upload = self.upload();
-        upload.sealing.as_mut().expect("finish consumes the upload").hash = Sha256::Stated(sha256);
+        upload.sealing.as_mut().expect("finish consumes the upload").hash = Sha256::Stated(None);
         upload
     }
 
@@ -325,18 +324,36 @@ impl Upload {
         let _ = self.messages.send(Message::Piece(piece, self.ticket.take()));
     }
 
+    /// States the SHA-256 of all content of an [unhashed](Intake::upload_unhashed) upload.
+    ///
+    /// # Panics
+    /// If the upload computes it.
+    pub fn state_sha256(&mut self, sha256: Digest) {
+        match &mut self.sealing.as_mut().expect("finish consumes the upload").hash {
+            Sha256::Stated(stated) => *stated = Some(sha256),
+            Sha256::Computed(_) => panic!("this upload computes its SHA-256"),
+        }
+    }
+
     /// SHA-256 of the content so far, or the one that was stated.
+    ///
+    /// # Panics
+    /// If it should be stated and was not.
     #[must_use]
     pub fn sha256(&self) -> Digest {
         match &self.sealing().hash {
             Sha256::Computed(hash) => digest_of(hash.as_ref().clone().finish()),
-            Sha256::Stated(digest) => *digest,
+            Sha256::Stated(digest) => digest.expect("the caller states it before it asks for it"),
         }
     }
 
     /// Completes the object as a version of `object`, and removes `replaced` in the same
     /// transaction. Acknowledged once all of that survives a crash.
+    ///
+    /// # Panics
+    /// If its SHA-256 should be stated and was not.
     pub fn finish(mut self, object: NewObject, replaced: Vec<VersionRow>, acknowledge: Acknowledge) {
+        assert!(!matches!(self.sealing().hash, Sha256::Stated(None)), "the caller states the SHA-256 before it finishes the upload");
         if self.payload.len() > self.frame {
             self.seal_frame();
         }

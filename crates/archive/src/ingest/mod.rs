@@ -66,8 +66,8 @@ struct Draft {
 /// The SHA-256 of content that arrives.
 enum Sha256 {
     Computed(Box<digest::Context>),
-    /// The caller stated it.
-    Stated(Digest),
+    /// The caller states it, at the latest when all content has arrived.
+    Stated(Option<Digest>),
 }
 
 impl Sha256 {
@@ -84,7 +84,7 @@ impl Sha256 {
     fn finish(self) -> Digest {
         match self {
             Self::Computed(hash) => digest_of(hash.finish()),
-            Self::Stated(digest) => digest,
+            Self::Stated(digest) => digest.expect("the caller states it before it finishes the upload"),
         }
     }
 }

@@ -17,7 +17,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fulgurite_digest::{Md5, Update, update_all};
 use futures_util::{FutureExt, stream};
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::StreamBody;
@@ -39,7 +38,8 @@ use crate::s3::errors::{FirstError, custom, internal};
 use crate::s3::framework::OperationsService;
 use crate::s3::new_object::{HeaderSet, KEY_BYTES_MAX};
 use crate::s3::normalize::normalize_headers;
-use crate::transfer::checksums::KnownMd5;
+use crate::transfer::checksums::KnownDigests;
+use crate::transfer::digests::digests_of;
 
 pub(crate) use entries::{Entry, parse};
 
@@ -186,10 +186,10 @@ impl Puts {
             if batch.is_empty() {
                 break;
             }
-            let md5s = md5s(&batch);
-            for ((index, entry), md5) in batch.into_iter().zip(md5s) {
+            let digests = small_digests(&batch);
+            for ((index, entry), digests) in batch.into_iter().zip(digests) {
                 let permits = self.wait_for_memory(&entry, &mut running, &mut lines).await;
-                running.spawn(self.put(index, entry, md5, permits));
+                running.spawn(self.put(index, entry, digests, permits));
             }
         }
         while let Some(ended) = running.join_next().await {
@@ -221,11 +221,11 @@ impl Puts {
         &self,
         index: usize,
         entry: Entry,
-        md5: Option<KnownMd5>,
+        digests: Option<KnownDigests>,
         permits: Option<OwnedSemaphorePermit>,
     ) -> impl Future<Output = (usize, Line)> + use<> {
         let (gateway, operations, caller) = (self.gateway.clone(), self.operations.clone(), self.caller.clone());
-        let (key, size, request) = (entry.key.clone(), entry.content.len() as u64, self.request(entry, md5));
+        let (key, size, request) = (entry.key.clone(), entry.content.len() as u64, self.request(entry, digests));
         async move {
             let outcome = async {
                 let (first_error, request) = request?;
@@ -243,7 +243,7 @@ impl Puts {
     }
 
     /// The request of a put, as the operations expect it.
-    fn request(&self, entry: Entry, md5: Option<KnownMd5>) -> S3Result<(FirstError, Request<Body>)> {
+    fn request(&self, entry: Entry, digests: Option<KnownDigests>) -> S3Result<(FirstError, Request<Body>)> {
         let path = format!("/{}/{}{}", self.bucket, url_encoding::encode(&self.prefix), url_encoding::encode(&entry.key));
         let (mut headers, mut extensions, first_error) = (self.shared.clone(), Extensions::new(), FirstError::default());
         // They were parsed before, or the archive would have been refused.
@@ -254,7 +254,7 @@ impl Puts {
         extensions.insert(first_error.clone());
         extensions.insert(self.memory_owner.clone());
         self.peer.map(|peer| extensions.insert(peer));
-        md5.map(|md5| extensions.insert(md5));
+        digests.map(|digests| extensions.insert(digests));
         let mut request = Request::new(Body::from(entry.content));
         *request.method_mut() = Method::PUT;
         *request.uri_mut() = path.parse::<Uri>().map_err(|_| internal())?;
@@ -264,15 +264,12 @@ impl Puts {
     }
 }
 
-/// The MD5s of small contents.
-fn md5s(batch: &[(usize, Entry)]) -> Vec<Option<KnownMd5>> {
+/// The digests of small contents.
+fn small_digests(batch: &[(usize, Entry)]) -> Vec<Option<KnownDigests>> {
     let is_hashed = |entry: &Entry| entry.content.len() <= HASHED_BYTES_MAX;
-    let contents: Vec<[&Bytes; 1]> = batch.iter().filter(|(_, entry)| is_hashed(entry)).map(|(_, entry)| [&entry.content]).collect();
-    let mut md5s = vec![Md5::new(); contents.len()];
-    let mut updates: Vec<_> = md5s.iter_mut().zip(&contents).map(|(md5, pieces)| Update { md5, pieces }).collect();
-    update_all(&mut updates);
-    let mut md5s = md5s.into_iter().map(|md5| KnownMd5(md5.finish()));
-    batch.iter().map(|(_, entry)| is_hashed(entry).then(|| md5s.next()).flatten()).collect()
+    let contents: Vec<&Bytes> = batch.iter().filter(|(_, entry)| is_hashed(entry)).map(|(_, entry)| &entry.content).collect();
+    let mut digests = digests_of(&contents).into_iter().map(KnownDigests);
+    batch.iter().map(|(_, entry)| is_hashed(entry).then(|| digests.next()).flatten()).collect()
 }
 
 /// Memory for a put whose content has this many bytes; `None` if it must wait.

@@ -165,7 +165,7 @@ impl Gateway {
 
     /// Begins a part of about `length` bytes.
     fn begin_part(&self, length: u64, memory_owner: &MemoryOwner, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
-        let hasher = self.transfers.hasher(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
+        let hasher = self.transfers.part_hasher(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
         Ok(IncomingPart { writer: self.transfers.parts.begin(length, memory_owner).map_err(internal_error("beginning a part"))?, hasher })
     }
 

@@ -18,7 +18,7 @@ use crate::s3::normalize::original;
 use crate::s3::object_names::object_name;
 use crate::s3::version::attribute;
 use crate::state::{Bucket, Versioning, hex};
-use crate::transfer::checksums::{Algorithm, BodyTrailers, Claims, ContentSums, KnownMd5, Sum};
+use crate::transfer::checksums::{Algorithm, BodyTrailers, Claims, ContentSums, KnownDigests, Sum};
 use crate::transfer::upload::{IncomingBody, LengthLimit, length_of};
 
 /// The result of a put.
@@ -61,14 +61,13 @@ impl Gateway {
         let mut attributes = attributes(&input, Some(original), &bucket)?;
         // The decisive check happens in `store`, which holds the lock of the key.
         self.namespace.check_replaceable(&bucket.name, &input.key, &conditions)?;
-        let known_md5 = request.extensions.get::<KnownMd5>().copied();
-        let mut hasher = self.transfers.hasher(claims, Algorithm::Crc64Nvme).with_known(known_md5);
+        let known_digests = request.extensions.get::<KnownDigests>().copied();
+        let hasher = self.transfers.object_hasher(claims, Algorithm::Crc64Nvme).with_known(known_digests);
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
         if limit.is_some() {
             body = body.may_end_early();
         }
-        let upload = self.transfers.receive(&mut body, &mut hasher).await?;
-        let sums = hasher.end(&trailers).await?;
+        let (upload, sums) = self.transfers.receive(&mut body, hasher, &trailers).await?;
         set_checksums(&sums, &mut attributes);
         let stored = self.store(&bucket, &input.key, upload, attributes, &conditions).await?;
         let output = PutObjectOutput {

@@ -8,11 +8,12 @@ mod algorithm;
 
 use base64_simd::STANDARD;
 use bytes::Bytes;
+use fulgurite_domain::Digest;
 use http::{HeaderMap, HeaderValue};
 use s3s::{S3Request, S3Result, TrailingHeaders, s3_error};
 
 use crate::s3::errors::custom;
-use crate::transfer::md5::ContentMd5;
+use crate::transfer::digests::{ContentDigests, Digests};
 use crate::transfer::trailers::Trailers;
 
 pub(crate) use self::algorithm::{Algorithm, Hasher};
@@ -235,6 +236,8 @@ pub(crate) struct SumHasher {
 #[derive(Debug, Clone)]
 pub(crate) struct ContentSums {
     pub(crate) md5: [u8; 16],
+    /// Of an object's content; `None` of a part's.
+    pub(crate) sha256: Option<Digest>,
     pub(crate) sum: Option<Sum>,
 }
 
@@ -245,8 +248,8 @@ impl SumHasher {
         }
     }
 
-    /// Compares the checksums with the client's claims.
-    pub(crate) fn end(self, md5: [u8; 16], trailers: &BodyTrailers) -> S3Result<ContentSums> {
+    /// Compares the checksums with the client's claims, and returns the one of the algorithm.
+    pub(crate) fn end(self, md5: [u8; 16], trailers: &BodyTrailers) -> S3Result<Option<Sum>> {
         if self.claims.md5.is_some_and(|claimed| claimed != md5) {
             return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
         }
@@ -268,49 +271,50 @@ impl SumHasher {
                 sum.algorithm.name().to_uppercase()
             ));
         }
-        Ok(ContentSums { md5, sum })
+        Ok(sum)
     }
 }
 
-/// The MD5 of content that was hashed before it is put, as a request extension.
+/// The digests of content that was hashed before it is put, as a request extension.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct KnownMd5(pub(crate) [u8; 16]);
+pub(crate) struct KnownDigests(pub(crate) Digests);
 
-/// All checksums of an object's content, being computed.
+/// All checksums of a content, being computed.
 pub(crate) struct ContentHasher {
     sums: SumHasher,
-    md5: MaybeKnownMd5,
+    digests: MaybeKnown,
 }
 
-enum MaybeKnownMd5 {
-    Known(KnownMd5),
-    Computed(ContentMd5),
+enum MaybeKnown {
+    Known(Digests),
+    Computed(ContentDigests),
 }
 
 impl ContentHasher {
-    pub(crate) fn new(sums: SumHasher, md5: ContentMd5) -> Self {
-        Self { sums, md5: MaybeKnownMd5::Computed(md5) }
+    pub(crate) fn new(sums: SumHasher, digests: ContentDigests) -> Self {
+        Self { sums, digests: MaybeKnown::Computed(digests) }
     }
 
-    /// Leaves out the MD5 if it is known.
-    pub(crate) fn with_known(self, md5: Option<KnownMd5>) -> Self {
-        Self { md5: md5.map_or(self.md5, MaybeKnownMd5::Known), ..self }
+    /// Leaves out the digests if they are known.
+    pub(crate) fn with_known(self, known: Option<KnownDigests>) -> Self {
+        Self { digests: known.map_or(self.digests, |KnownDigests(digests)| MaybeKnown::Known(digests)), ..self }
     }
 
     pub(crate) async fn update(&mut self, piece: &Bytes) {
-        if let MaybeKnownMd5::Computed(md5) = &mut self.md5 {
-            md5.update(piece).await;
+        if let MaybeKnown::Computed(digests) = &mut self.digests {
+            digests.update(piece).await;
         }
         self.sums.update(piece);
     }
 
     /// Compares the checksums with the client's claims.
     pub(crate) async fn end(self, trailers: &BodyTrailers) -> S3Result<ContentSums> {
-        let md5 = match self.md5 {
-            MaybeKnownMd5::Known(KnownMd5(md5)) => md5,
-            MaybeKnownMd5::Computed(md5) => md5.finish().await,
+        let digests = match self.digests {
+            MaybeKnown::Known(digests) => digests,
+            MaybeKnown::Computed(digests) => digests.finish().await,
         };
-        self.sums.end(md5, trailers)
+        let Digests { md5, sha256 } = digests;
+        Ok(ContentSums { md5, sha256, sum: self.sums.end(md5, trailers)? })
     }
 }
 

@@ -4,8 +4,8 @@
 pub(crate) mod aws_chunked;
 pub(crate) mod buffers;
 pub(crate) mod checksums;
+pub(crate) mod digests;
 pub(crate) mod download;
-pub(crate) mod md5;
 pub(crate) mod parts;
 pub(crate) mod staging_room;
 pub(crate) mod trailers;
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::memory::{Budget, MemoryPool};
 use crate::transfer::buffers::Buffers;
-use crate::transfer::md5::Md5Queue;
+use crate::transfer::digests::DigestQueue;
 use crate::transfer::parts::Parts;
 use crate::transfer::staging_room::Room;
 
@@ -36,7 +36,7 @@ pub(crate) struct Transfers {
     /// Memory for content on its way to staging.
     pub(crate) incoming: MemoryPool,
     pub(crate) parts: Parts,
-    pub(crate) md5s: Md5Queue,
+    pub(crate) digests: DigestQueue,
     pub(crate) buffers: Buffers,
     /// Limits operations that read objects to put them again. Without a limit, the readers could
     /// take all threads and leave none to write what they read.
@@ -61,7 +61,7 @@ impl Transfers {
             intake: Intake::open(archive.clone())?,
             parts: parts.map_err(|source| ArchiveError::Io { path: archive.home().to_owned(), source })?,
             incoming,
-            md5s: Md5Queue::default(),
+            digests: DigestQueue::default(),
             buffers: Buffers::default(),
             copy_permits: Arc::new(Semaphore::new(COPIES_MAX)),
             download_permits: Arc::new(Semaphore::new(DOWNLOADS_MAX)),

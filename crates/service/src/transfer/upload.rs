@@ -19,7 +19,7 @@ use crate::memory::MemoryOwner;
 use crate::s3::errors::{catalogue_failed, slow_down};
 use crate::s3::framework::stream_error;
 use crate::transfer::Transfers;
-use crate::transfer::checksums::{Algorithm, Claims, ContentHasher};
+use crate::transfer::checksums::{Algorithm, BodyTrailers, Claims, ContentHasher, ContentSums};
 use crate::transfer::staging_room::{fits, room};
 
 /// Maximum content of one put or part, the same as AWS.
@@ -152,8 +152,22 @@ pub(crate) struct IncomingObject {
 }
 
 impl IncomingObject {
+    fn new(upload: Upload, memory_owner: MemoryOwner) -> Self {
+        Self { upload, memory_owner, frame_permits: Arc::new(Semaphore::new(1)) }
+    }
+
     /// The upload, when all content has been written.
     pub(crate) fn upload(self) -> Upload {
+        self.upload
+    }
+
+    /// The upload of a [hashed object](Transfers::begin_hashed_object), when all content has been
+    /// written.
+    ///
+    /// # Panics
+    /// If these are the sums of a part.
+    pub(crate) fn hashed_upload(mut self, sums: &ContentSums) -> Upload {
+        self.upload.state_sha256(sums.sha256.expect("the sums are those of an object"));
         self.upload
     }
 
@@ -192,25 +206,42 @@ impl Transfers {
         room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
     }
 
-    /// Starts to compute the checksums that the client claims, with `default` as the algorithm if
-    /// it names none.
-    pub(crate) fn hasher(&self, claims: Claims, default: Algorithm) -> ContentHasher {
-        ContentHasher::new(claims.begin(Some(default)), self.md5s.begin())
+    /// Starts to compute the checksums of an object that the client claims, with `default` as the
+    /// algorithm if it names none, and the digests for its record.
+    pub(crate) fn object_hasher(&self, claims: Claims, default: Algorithm) -> ContentHasher {
+        ContentHasher::new(claims.begin(Some(default)), self.digests.begin(true))
+    }
+
+    /// Like [`object_hasher`](Self::object_hasher), for a part of an object.
+    pub(crate) fn part_hasher(&self, claims: Claims, default: Algorithm) -> ContentHasher {
+        ContentHasher::new(claims.begin(Some(default)), self.digests.begin(false))
     }
 
     /// Begins an object.
     pub(crate) fn begin_object(&self, memory_owner: MemoryOwner) -> IncomingObject {
-        IncomingObject { upload: self.intake.upload(), memory_owner, frame_permits: Arc::new(Semaphore::new(1)) }
+        IncomingObject::new(self.intake.upload(), memory_owner)
     }
 
-    /// Writes the content of a body to staging.
-    pub(crate) async fn receive(&self, body: &mut IncomingBody, hasher: &mut ContentHasher) -> S3Result<Upload> {
-        let mut object = self.begin_object(body.memory_owner.clone());
+    /// Begins an object whose content goes through an [`object_hasher`](Self::object_hasher) too.
+    pub(crate) fn begin_hashed_object(&self, memory_owner: MemoryOwner) -> IncomingObject {
+        IncomingObject::new(self.intake.upload_unhashed(), memory_owner)
+    }
+
+    /// Writes the content of a body to staging, and compares its checksums with the client's
+    /// claims.
+    pub(crate) async fn receive(
+        &self,
+        body: &mut IncomingBody,
+        mut hasher: ContentHasher,
+        trailers: &BodyTrailers,
+    ) -> S3Result<(Upload, ContentSums)> {
+        let mut object = self.begin_hashed_object(body.memory_owner.clone());
         while let Some(piece) = body.next().await? {
             hasher.update(&piece).await;
             self.write(&mut object, &piece, body.expected).await;
         }
-        Ok(object.upload())
+        let sums = hasher.end(trailers).await?;
+        Ok((object.hashed_upload(&sums), sums))
     }
 
     /// Writes content of an object of about `expected` bytes. It uses data records of 1 MiB if

@@ -1,15 +1,16 @@
-//! Batched MD5 of all content that arrives.
+//! Batched digests of all content that arrives: the MD5, which is the ETag, and the SHA-256 for the
+//! object's record.
 //!
-//! An ETag is an MD5, and hashing takes longer than everything else in a put: 24 of some 45 ms of a
-//! put of 15 MB. So each upload queues jobs and continues. The first job starts a task, which runs
-//! queued jobs until none is left, up to sixteen in parallel on one core ([`fulgurite_digest`]).
-//! The busier the server, the more jobs run together.
+//! Hashing takes longer than everything else in a put. So each upload queues jobs and continues.
+//! The first job starts a task, which runs queued jobs until none is left, up to sixteen in
+//! parallel on one core ([`fulgurite_digest`]). The busier the server, the more jobs run together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use fulgurite_digest::{Md5, Update, update_all};
+use fulgurite_digest::{Md5, Sha256, Update, update_all};
+use fulgurite_domain::Digest;
 use tokio::sync::oneshot;
 
 /// Bytes in a job. With less, queueing costs more than it saves; with more, it holds too much
@@ -23,11 +24,50 @@ const JOB_PIECES: usize = 64;
 /// millisecond at most.
 const JOBS_PER_RUN_MAX: usize = 32;
 
+/// The digests of a content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Digests {
+    pub(crate) md5: [u8; 16],
+    /// `None` if it isn't needed.
+    pub(crate) sha256: Option<Digest>,
+}
+
+/// Digests that are being computed.
+#[derive(Default)]
+struct Hashes {
+    md5: Md5,
+    sha256: Option<Sha256>,
+}
+
+impl Hashes {
+    fn finish(self) -> Digests {
+        Digests { md5: self.md5.finish(), sha256: self.sha256.map(|sha256| Digest(sha256.finish())) }
+    }
+}
+
+/// The digests of contents that are in memory.
+pub(crate) fn digests_of(contents: &[&Bytes]) -> Vec<Digests> {
+    let mut hashes: Vec<_> = contents.iter().map(|_| Hashes { md5: Md5::new(), sha256: Some(Sha256::new()) }).collect();
+    update(hashes.iter_mut().zip(contents.iter().map(std::slice::from_ref)));
+    hashes.into_iter().map(Hashes::finish).collect()
+}
+
+/// Updates digests with their next pieces.
+fn update<'a, P: AsRef<[u8]> + 'a>(hashes: impl Iterator<Item = (&'a mut Hashes, &'a [P])>) {
+    let (mut md5s, mut sha256s) = (Vec::new(), Vec::new());
+    for (Hashes { md5, sha256 }, pieces) in hashes {
+        md5s.push(Update { digest: md5, pieces });
+        sha256s.extend(sha256.as_mut().map(|digest| Update { digest, pieces }));
+    }
+    update_all(&mut md5s);
+    update_all(&mut sha256s);
+}
+
 /// The next pieces of an upload, and the channel for the result.
 struct Job {
-    md5: Md5,
+    hashes: Hashes,
     pieces: Vec<Bytes>,
-    result_tx: oneshot::Sender<Md5>,
+    result_tx: oneshot::Sender<Hashes>,
 }
 
 #[derive(Default)]
@@ -37,14 +77,15 @@ struct Queue {
     is_running: bool,
 }
 
-/// The MD5 queue of a server.
+/// The digest queue of a server.
 #[derive(Clone, Default)]
-pub(crate) struct Md5Queue(Arc<Mutex<Queue>>);
+pub(crate) struct DigestQueue(Arc<Mutex<Queue>>);
 
-impl Md5Queue {
-    /// Begins the MD5 of an upload.
-    pub(crate) fn begin(&self) -> ContentMd5 {
-        ContentMd5 { queue: self.clone(), state: HashState::Idle(Md5::new()), pieces: Vec::new(), bytes: 0 }
+impl DigestQueue {
+    /// Begins the digests of an upload, with the SHA-256 if `with_sha256`.
+    pub(crate) fn begin(&self, with_sha256: bool) -> ContentDigests {
+        let hashes = Hashes { md5: Md5::new(), sha256: with_sha256.then(Sha256::new) };
+        ContentDigests { queue: self.clone(), state: HashState::Idle(hashes), pieces: Vec::new(), bytes: 0 }
     }
 
     fn submit(&self, job: Job) {
@@ -73,37 +114,36 @@ impl Md5Queue {
             // After a panic these uploads fail, since nothing answers them. Later ones still need a
             // task that runs their jobs.
             if catch_unwind(AssertUnwindSafe(|| run(jobs))).is_err() {
-                tracing::error!("a run of MD5 jobs panicked, so their uploads fail");
+                tracing::error!("a run of digest jobs panicked, so their uploads fail");
             }
         }
     }
 }
 
 fn run(mut jobs: Vec<Job>) {
-    let mut updates: Vec<_> = jobs.iter_mut().map(|job| Update { md5: &mut job.md5, pieces: &job.pieces }).collect();
-    update_all(&mut updates);
+    update(jobs.iter_mut().map(|job| (&mut job.hashes, &job.pieces[..])));
     for job in jobs {
         // The upload may have been dropped.
-        let _ = job.result_tx.send(job.md5);
+        let _ = job.result_tx.send(job.hashes);
     }
 }
 
 enum HashState {
-    Idle(Md5),
+    Idle(Hashes),
     /// A job is running.
-    Running(oneshot::Receiver<Md5>),
+    Running(oneshot::Receiver<Hashes>),
 }
 
-/// The MD5 of content that is being uploaded.
-pub(crate) struct ContentMd5 {
-    queue: Md5Queue,
+/// The digests of content that is being uploaded.
+pub(crate) struct ContentDigests {
+    queue: DigestQueue,
     state: HashState,
     /// Pieces that are not in a job yet.
     pieces: Vec<Bytes>,
     bytes: usize,
 }
 
-impl ContentMd5 {
+impl ContentDigests {
     /// Adds a piece. If it completes a job, waits for the previous job.
     pub(crate) async fn update(&mut self, piece: &Bytes) {
         self.bytes += piece.len();
@@ -115,34 +155,32 @@ impl ContentMd5 {
 
     /// Queues the pieces as a job, after the running one.
     async fn submit(&mut self) {
-        let md5 = std::mem::take(self.wait().await);
+        let hashes = std::mem::take(self.wait().await);
         let (result_tx, result_rx) = oneshot::channel();
         let pieces = std::mem::take(&mut self.pieces);
-        self.queue.submit(Job { md5, pieces, result_tx });
+        self.queue.submit(Job { hashes, pieces, result_tx });
         (self.state, self.bytes) = (HashState::Running(result_rx), 0);
     }
 
-    /// The digest of all pieces.
-    pub(crate) async fn finish(mut self) -> [u8; 16] {
+    /// The digests of all pieces.
+    pub(crate) async fn finish(mut self) -> Digests {
         if self.bytes >= LAST_JOB_BYTES {
             self.submit().await;
         }
         let pieces = std::mem::take(&mut self.pieces);
-        let md5 = self.wait().await;
-        for piece in &pieces {
-            md5.update(piece);
-        }
-        std::mem::take(md5).finish()
+        let hashes = self.wait().await;
+        update([(&mut *hashes, &pieces[..])].into_iter());
+        std::mem::take(hashes).finish()
     }
 
     /// The hash state, after the running job.
-    async fn wait(&mut self) -> &mut Md5 {
+    async fn wait(&mut self) -> &mut Hashes {
         if let HashState::Running(result_rx) = &mut self.state {
-            let md5 = result_rx.await.expect("every job is answered, unless its run panicked");
-            self.state = HashState::Idle(md5);
+            let hashes = result_rx.await.expect("every job is answered, unless its run panicked");
+            self.state = HashState::Idle(hashes);
         }
         match &mut self.state {
-            HashState::Idle(md5) => md5,
+            HashState::Idle(hashes) => hashes,
             HashState::Running(_) => unreachable!("the state was just set"),
         }
     }
@@ -153,26 +191,36 @@ mod tests {
     use super::*;
     use crate::test_gateway::soon;
 
-    fn alone(pieces: &[Bytes]) -> [u8; 16] {
-        let mut md5 = Md5::new();
-        pieces.iter().for_each(|piece| md5.update(piece));
-        md5.finish()
+    type Pair = ([u8; 16], Option<Digest>);
+
+    fn alone(pieces: &[Bytes]) -> Pair {
+        let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
+        pieces.iter().for_each(|piece| {
+            md5.update(piece);
+            sha256.update(piece);
+        });
+        (md5.finish(), Some(Digest(sha256.finish())))
+    }
+
+    async fn pair(digests: ContentDigests) -> Pair {
+        let Digests { md5, sha256 } = soon(digests.finish()).await;
+        (md5, sha256)
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn concurrent_uploads_have_the_same_digests_as_single_ones() {
-        let queue = Md5Queue::default();
+        let queue = DigestQueue::default();
         let tasks: Vec<_> = (0..40_usize)
             .map(|content| {
                 let queue = queue.clone();
                 tokio::spawn(async move {
                     let pieces: Vec<Bytes> =
                         (0..content).map(|piece| Bytes::from(vec![(content * piece) as u8; 1 + content * piece * 97])).collect();
-                    let mut md5 = queue.begin();
+                    let mut digests = queue.begin(true);
                     for piece in &pieces {
-                        md5.update(piece).await;
+                        digests.update(piece).await;
                     }
-                    (md5.finish().await, alone(&pieces))
+                    (pair(digests).await, alone(&pieces))
                 })
             })
             .collect();
@@ -184,14 +232,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_upload_dropped_during_its_job_blocks_no_other() {
-        let queue = Md5Queue::default();
+        let queue = DigestQueue::default();
         let piece = Bytes::from(vec![7; JOB_BYTES]);
-        let mut gone = queue.begin();
+        let mut gone = queue.begin(true);
         gone.update(&piece).await;
         drop(gone);
-        let mut other = queue.begin();
+        let mut other = queue.begin(true);
         other.update(&piece).await;
-        assert_eq!(soon(other.finish()).await, alone(std::slice::from_ref(&piece)));
+        assert_eq!(pair(other).await, alone(std::slice::from_ref(&piece)));
     }
 
     #[tokio::test]
@@ -207,26 +255,26 @@ mod tests {
                 panic!("a defect");
             }
         }
-        let queue = Md5Queue::default();
-        let mut first = queue.begin();
+        let queue = DigestQueue::default();
+        let mut first = queue.begin(true);
         // The job has the only reference, so the run drops it.
         first.update(&Bytes::from_owner(Defect)).await;
-        soon(first.finish()).await;
+        pair(first).await;
         let piece = Bytes::from(vec![7; JOB_BYTES]);
-        let mut later = queue.begin();
+        let mut later = queue.begin(true);
         later.update(&piece).await;
-        assert_eq!(soon(later.finish()).await, alone(std::slice::from_ref(&piece)));
+        assert_eq!(pair(later).await, alone(std::slice::from_ref(&piece)));
     }
 
     #[tokio::test]
     async fn many_small_pieces_make_a_job() {
-        let queue = Md5Queue::default();
-        let mut md5 = queue.begin();
+        let queue = DigestQueue::default();
+        let mut digests = queue.begin(true);
         let pieces = vec![Bytes::from_static(b"x"); 1_000];
         for piece in &pieces {
-            md5.update(piece).await;
-            assert!(md5.pieces.len() < JOB_PIECES);
+            digests.update(piece).await;
+            assert!(digests.pieces.len() < JOB_PIECES);
         }
-        assert_eq!(soon(md5.finish()).await, alone(&pieces));
+        assert_eq!(pair(digests).await, alone(&pieces));
     }
 }
