@@ -1,10 +1,12 @@
 //! Room in staging: decides which puts fit, and when a set must be written to make room.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fulgurite_archive::staging::Free;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Free space on the staging disk that puts must not use: the databases' logs need it, and so do
 /// removals, the way out of a full disk.
@@ -15,15 +17,27 @@ const SMALL_SET_DIVISOR: u64 = 64;
 /// After this time an even smaller set may be written: better than refusing puts for a day.
 const SMALL_SETS_PERIOD: Duration = Duration::from_secs(600);
 
+/// Time between two reports of refused puts.
+const REPORT_PERIOD: Duration = Duration::from_secs(10);
+
 /// The service's own limit of staging, and whether puts need more room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Maximum bytes that may be staged, if the settings limit them.
     pub(super) limit: Option<u64>,
     /// True if a put was refused for lack of room since the last set was begun.
-    pub(super) refused: AtomicBool,
+    refused: AtomicBool,
+    reported: Mutex<Reported>,
     /// Wakes the writer of sets.
     pub(crate) wanted: Notify,
+}
+
+/// What the log says of refused puts: clients retry, so each of thousands a second would be a line.
+#[derive(Debug, Default)]
+struct Reported {
+    last: Option<Instant>,
+    /// Puts refused since.
+    refused: u64,
 }
 
 /// Why a set is written now.
@@ -102,6 +116,21 @@ impl Room {
         Self { limit, ..Self::default() }
     }
 
+    /// Notes a refused put, for which a set should make room. Returns how many were refused since
+    /// the last report, if it is time for another one.
+    pub(super) fn refuse(&self) -> Option<u64> {
+        self.refused.store(true, Ordering::Relaxed);
+        self.wanted.notify_one();
+        let mut reported = self.reported.lock().expect("nothing panics while it holds this lock");
+        reported.refused += 1;
+        let now = Instant::now();
+        if reported.last.is_some_and(|last| now < last + REPORT_PERIOD) {
+            return None;
+        }
+        reported.last = Some(now);
+        Some(std::mem::take(&mut reported.refused))
+    }
+
     /// Forgets refused puts, since the set that begins now makes room for them.
     pub(crate) fn begin_set(&self) {
         self.refused.store(false, Ordering::Relaxed);
@@ -159,6 +188,16 @@ mod tests {
         assert_eq!(StagingStatus { since_pressed: None, ..tiny }.due(DAY), Some(Due::Pressed));
         assert_eq!(StagingStatus { since_pressed: Some(SMALL_SETS_PERIOD), ..tiny }.due(DAY), Some(Due::Pressed));
         assert_eq!(StagingStatus { bytes: 32 * MIB, ..tiny }.due(DAY), Some(Due::Pressed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_puts_are_reported_together() {
+        let room = Room::new(None);
+        assert!(!room.was_refused());
+        assert_eq!([room.refuse(), room.refuse(), room.refuse()], [Some(1), None, None]);
+        assert!(room.was_refused());
+        tokio::time::advance(REPORT_PERIOD).await;
+        assert_eq!([room.refuse(), room.refuse()], [Some(3), None]);
     }
 
     #[test]

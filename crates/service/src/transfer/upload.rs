@@ -2,7 +2,6 @@
 //! is never buffered whole.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -195,9 +194,17 @@ impl Transfers {
         if fits(bytes, self.room.limit, staged, free) {
             return Ok(());
         }
-        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; writing staged objects to platters");
-        self.room.refused.store(true, Ordering::Relaxed);
-        self.room.wanted.notify_one();
+        if let Some(refused) = self.room.refuse() {
+            let limit = self.room.limit;
+            tracing::warn!(
+                refused,
+                ?free,
+                staged,
+                limit,
+                bytes,
+                "staging has too little room for puts; writing staged objects to platters"
+            );
+        }
         Err(slow_down())
     }
 
