@@ -23,6 +23,9 @@ use crate::{Figures, Usage};
 const SLOWEST_BYTES_S: u64 = 1_000_000;
 /// A client waits this long after a failure, as SDKs do.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// Tries to put an object that a load needs, each after twice the pause of the one before: a server
+/// may be busy for a moment.
+const PREPARE_TRIES: u32 = 5;
 
 /// When requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -150,7 +153,7 @@ impl Target {
     /// early.
     ///
     /// # Errors
-    /// [`TargetError::Prepare`] if one can't be put after three tries.
+    /// [`TargetError::Prepare`] if one can't be put after several tries.
     pub fn prepare(
         &self,
         load: &Load,
@@ -173,13 +176,13 @@ impl Target {
                     let task = Task { operation: Operation::Ingest, content, objects: load.bulk.min(count - number) };
                     let mut tries = 1;
                     while let Err(why) = load.prepare(&mut client, &task, objects).await {
-                        if tries == 3 {
+                        if tries == PREPARE_TRIES {
                             next.store(count, Ordering::Relaxed);
                             return Err(TargetError::Prepare { target: self.name.clone(), number, of: count, why });
                         }
-                        tries += 1;
                         client = self.client();
-                        tokio::time::sleep(AFTER_FAILURE).await;
+                        tokio::time::sleep(AFTER_FAILURE * (1 << (tries - 1))).await;
+                        tries += 1;
                     }
                     let _ = send.send(task.objects);
                 }
