@@ -9,6 +9,8 @@ import hashlib
 import http.client
 import json
 import os
+import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from urllib.parse import quote, urlsplit
 
@@ -18,7 +20,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from serving import Own, connect, wait_until
-from wire import ANSWER_S, Account, Server
+from test_bulk_put import archive, store
+from test_forms import post
+from wire import ANSWER_S, SIGNED_CHUNKS, Account, Server
 
 pytestmark = pytest.mark.skipif("S3_ENDPOINT" in os.environ, reason="no other server has it")
 CONTENT = bytes(range(256)) * 2_048
@@ -78,6 +82,41 @@ def test_a_staged_copy_is_dated_once_it_was_read(own_with_object):
     assert before <= date(copy["verified"]) <= datetime.now(timezone.utc)
     assert found["oldest_verified"] == copy["verified"]
     assert (found["platters_to_spare"], found["sets"]) == (None, [])
+
+
+SIZES = [0, 1, 3_000, 20_000, 65_536, 131_072, 200_000, 3_000_001]
+
+
+def test_the_recorded_digest_is_that_of_the_content_however_it_was_put(server, wire, s3, bucket):
+    """The server computes it of many uploads at once, apart from what it stores."""
+    bodies = {size: random.Random(size).randbytes(size) for size in SIZES}
+    expected = {}
+
+    def put(way: str, size: int) -> None:
+        key, body = f"{way}-{size}", bodies[size]
+        expected[key] = body
+        match way:
+            case "plain":
+                s3.put_object(Bucket=bucket, Key=key, Body=body)
+            case "signed-chunks":
+                chunks = [body[at : at + 65_536] for at in range(0, size, 65_536)]
+                assert wire.send_chunks(f"/{bucket}/{key}", chunks, payload=SIGNED_CHUNKS).status == 200
+            case "form":
+                assert post(wire, s3.generate_presigned_post(bucket, key), body).status == 204
+            case "parts":
+                upload = {"Bucket": bucket, "Key": key, "UploadId": s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]}
+                etag = s3.upload_part(**upload, PartNumber=1, Body=body)["ETag"]
+                s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]})
+
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda task: put(*task), [(way, size) for size in SIZES for way in ["plain", "signed-chunks", "form", "parts"]]))
+    store(server, bucket, archive({f"bulk-{size}": body for size, body in bodies.items()}))
+    expected |= {f"bulk-{size}": body for size, body in bodies.items()}
+    for size, body in bodies.items():
+        s3.copy_object(Bucket=bucket, Key=f"copy-{size}", CopySource={"Bucket": bucket, "Key": f"plain-{size}"})
+        expected[f"copy-{size}"] = body
+    digests = {key: fixity(server, bucket, key)["digests"]["sha256"] for key in expected}
+    assert digests == {key: hashlib.sha256(body).hexdigest() for key, body in expected.items()}
 
 
 def test_the_servers_own_cycle_dates_staged_copies(tmp_path):

@@ -26,7 +26,7 @@ pub use several::{Algorithm, Digest, Digester, UnknownAlgorithm};
 
 pub use parallel::{Parallel, Update, update_all, update_all_on};
 
-use crate::blocks::{BLOCK_BYTES, Block, Blocks};
+use crate::blocks::{Block, Blocks};
 
 /// An incremental MD5 of content that arrives in pieces.
 #[derive(Debug, Clone)]

@@ -5,8 +5,8 @@ pub(crate) mod sha256;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use crate::blocks::{BLOCK_BYTES, Block};
 use crate::rounds::rounds;
-use crate::{BLOCK_BYTES, Block};
 
 /// Most lanes of a register.
 const LANES_MAX: usize = 16;

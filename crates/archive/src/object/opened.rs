@@ -33,6 +33,12 @@ impl Opened {
         &self.version
     }
 
+    /// Whether its content was in staging when it was opened.
+    #[must_use]
+    pub fn is_staged(&self) -> bool {
+        matches!(self.places, Places::Staged(_))
+    }
+
     /// Reads a range of the content if it is staged and in the page cache: fills the buffer, and
     /// returns the ranges of it that are content, each checked by its frame's tag. Returns `None`,
     /// without having waited for a disk, if it isn't, or if anything is wrong, which

@@ -177,10 +177,13 @@ impl Taking {
         // Hashing again what is in the memory in which it was hashed takes 8 % of the CPU of a
         // migration of small files. If memory corrupts it, reads of the object fail, and the
         // scan reports it.
-        let mut upload = if file.is_in_memory() { self.intake.upload_unhashed() } else { self.intake.upload() };
-        if file.is_in_memory() {
+        let mut upload = if file.is_in_memory() {
+            let mut upload = self.intake.upload_unhashed();
             upload.state_sha256(sha256);
-        }
+            upload
+        } else {
+            self.intake.upload()
+        };
         let mut reader = file.reader();
         let mut piece = vec![0; PIECE_BYTES.min(file.bytes.max(1) as usize)];
         loop {

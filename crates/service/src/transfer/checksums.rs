@@ -238,6 +238,8 @@ pub(crate) struct ContentSums {
     pub(crate) md5: [u8; 16],
     /// Of an object's content; `None` of a part's.
     pub(crate) sha256: Option<Digest>,
+    /// Bytes that were hashed.
+    pub(crate) bytes: u64,
     pub(crate) sum: Option<Sum>,
 }
 
@@ -313,8 +315,8 @@ impl ContentHasher {
             MaybeKnown::Known(digests) => digests,
             MaybeKnown::Computed(digests) => digests.finish().await,
         };
-        let Digests { md5, sha256 } = digests;
-        Ok(ContentSums { md5, sha256, sum: self.sums.end(md5, trailers)? })
+        let Digests { md5, sha256, bytes } = digests;
+        Ok(ContentSums { md5, sha256, bytes, sum: self.sums.end(md5, trailers)? })
     }
 }
 

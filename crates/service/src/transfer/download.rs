@@ -7,7 +7,7 @@
 //!
 //! Staged content that is in the page cache is read by the stream itself, in pieces that stay in
 //! the processor's cache until they are sent. From the first piece that would have to wait for a
-//! disk, a reader thread reads.
+//! disk, or for memory, a reader thread reads.
 //!
 //! An item is a data record, or a frame if clients already hold as many data records as the memory
 //! allows. A reader that waits more than 1 s for the channel ends, and the next one resumes at
@@ -108,6 +108,10 @@ impl Download {
             if self.reader.is_none()
                 && let Some(pieces) = self.source.read_cached(&self.left)
             {
+                // While a client takes all at once, nothing else interrupts this task.
+                if self.left.start.is_multiple_of(RECORD_BYTES) {
+                    tokio::task::yield_now().await;
+                }
                 self.pieces = pieces;
                 continue;
             }
@@ -161,6 +165,9 @@ impl Source {
 
     /// Reads the next content if that needs no disk, and if a permit for a data record is free.
     fn read_cached(&self, left: &Range<u64>) -> Option<VecDeque<Bytes>> {
+        if !self.opened.is_staged() {
+            return None;
+        }
         let record_permit = self.record_permits.clone().try_acquire_owned().ok()?;
         let now = left.start..((left.start / CACHED_BYTES + 1) * CACHED_BYTES).min(left.end);
         let mut buffer = self.buffers.take();
@@ -264,7 +271,33 @@ mod tests {
         };
         let panicked = soon(download(|| panic!("a defect")).next()).await.expect("not the end");
         assert!(panicked.is_err());
-        let given_up = soon(download(|| {}).next()).await.expect("not the end");
-        assert!(!given_up.expect("another reader reads it").is_empty());
+        // Without a permit, nothing is read from the page cache.
+        let record_permits = transfers.download_records.clone();
+        let _taken = record_permits.acquire_many(record_permits.available_permits() as u32).await.expect("permits");
+        let mut given_up = download(|| {});
+        let piece = soon(given_up.next()).await.expect("not the end").expect("another reader reads it");
+        assert!(!piece.is_empty() && given_up.reader.is_some());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn content_from_the_page_cache_and_from_a_reader_makes_a_whole() {
+        let test = TestGateway::new();
+        let content: Vec<u8> = (0..3 << 20).map(|at| (at * 31 + at / 251) as u8).collect();
+        test.put("moon", &content).await;
+        let transfers = &test.gateway.transfers;
+        let version = test.gateway.namespace.find("photos", "moon", None).expect("found");
+        let begin = 77_777;
+        let opened = ObjectReader::new(&transfers.archive).open(&version.row).expect("opened");
+        let mut stream = Box::pin(stream(transfers, opened, begin..content.len() as u64));
+        let (mut found, mut taken) = (Vec::new(), None);
+        while let Some(piece) = soon(stream.next()).await {
+            found.extend_from_slice(&piece.expect("read"));
+            // From here on a reader is needed, whether or not the content is in the page cache.
+            if found.len() > 1 << 20 && taken.is_none() {
+                let left = transfers.download_records.available_permits() as u32;
+                taken = Some(transfers.download_records.clone().acquire_many_owned(left).await.expect("permits"));
+            }
+        }
+        assert!(found == content[begin as usize..]);
     }
 }

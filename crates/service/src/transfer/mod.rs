@@ -18,15 +18,16 @@ use tokio::sync::Semaphore;
 
 use crate::memory::{Budget, MemoryPool};
 use crate::transfer::buffers::Buffers;
-use crate::transfer::digests::DigestQueue;
+use crate::transfer::digests::DigestQueues;
 use crate::transfer::parts::Parts;
 use crate::transfer::staging_room::Room;
 
 /// Maximum number of objects and uploads that are read at once to be put again (copies, completed
 /// uploads). Each occupies a thread, which blocks while its data is written.
 const COPIES_MAX: usize = 16;
-/// Maximum number of objects that are read for clients at once. A request for a single small object
-/// counts only if too many responses wait for slow clients.
+/// Maximum number of objects that are read for clients at once by threads. A request for a single
+/// small object counts only if too many responses wait for slow clients, and content in the page
+/// cache doesn't.
 const DOWNLOADS_MAX: usize = 64;
 
 /// What all transfers of content share: the way into staging, and limits on memory and threads.
@@ -36,7 +37,7 @@ pub(crate) struct Transfers {
     /// Memory for content on its way to staging.
     pub(crate) incoming: MemoryPool,
     pub(crate) parts: Parts,
-    pub(crate) digests: DigestQueue,
+    pub(crate) digests: DigestQueues,
     pub(crate) buffers: Buffers,
     /// Limits operations that read objects to put them again. Without a limit, the readers could
     /// take all threads and leave none to write what they read.
@@ -61,7 +62,7 @@ impl Transfers {
             intake: Intake::open(archive.clone())?,
             parts: parts.map_err(|source| ArchiveError::Io { path: archive.home().to_owned(), source })?,
             incoming,
-            digests: DigestQueue::default(),
+            digests: DigestQueues::default(),
             buffers: Buffers::default(),
             copy_permits: Arc::new(Semaphore::new(COPIES_MAX)),
             download_permits: Arc::new(Semaphore::new(DOWNLOADS_MAX)),

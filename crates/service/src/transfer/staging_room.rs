@@ -32,7 +32,8 @@ pub(crate) struct Room {
     pub(crate) wanted: Notify,
 }
 
-/// What the log says of refused puts: clients retry, so each of thousands a second would be a line.
+/// What the log says of refused puts. Clients retry: with a line for each there would be thousands
+/// a second.
 #[derive(Debug, Default)]
 struct Reported {
     last: Option<Instant>,
@@ -134,6 +135,10 @@ impl Room {
     /// Forgets refused puts, since the set that begins now makes room for them.
     pub(crate) fn begin_set(&self) {
         self.refused.store(false, Ordering::Relaxed);
+        let refused = std::mem::take(&mut self.reported.lock().expect("nothing panics while it holds this lock").refused);
+        if refused > 0 {
+            tracing::warn!(refused, "more puts were refused before this set, since staging had too little room");
+        }
     }
 
     pub(crate) fn was_refused(&self) -> bool {
@@ -198,6 +203,11 @@ mod tests {
         assert!(room.was_refused());
         tokio::time::advance(REPORT_PERIOD).await;
         assert_eq!([room.refuse(), room.refuse()], [Some(3), None]);
+        // The set reports the one that is left.
+        room.begin_set();
+        assert!(!room.was_refused());
+        tokio::time::advance(REPORT_PERIOD).await;
+        assert_eq!(room.refuse(), Some(1));
     }
 
     #[test]

@@ -164,8 +164,9 @@ impl IncomingObject {
     /// written.
     ///
     /// # Panics
-    /// If these are the sums of a part.
+    /// If the sums are of other content: those of a part, or of another length.
     pub(crate) fn hashed_upload(mut self, sums: &ContentSums) -> Upload {
+        assert_eq!(sums.bytes, self.upload.size(), "what is stored is what was hashed");
         self.upload.state_sha256(sums.sha256.expect("the sums are those of an object"));
         self.upload
     }
