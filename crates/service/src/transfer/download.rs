@@ -42,6 +42,8 @@ const RECORD_BYTES: u64 = 1 << 20;
 const FRAME_BYTES: u64 = 64 << 10;
 /// Content that is read from the page cache in one go.
 const CACHED_BYTES: u64 = 256 << 10;
+/// Content read from the page cache after which other tasks may run.
+const YIELD_BYTES: u64 = 1 << 20;
 /// How long a reader waits for its client before it ends and releases its permit.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -65,6 +67,8 @@ struct Download {
     pieces: VecDeque<Bytes>,
     /// The running reader.
     reader: Option<Reader>,
+    /// Bytes read from the page cache since other tasks could run.
+    since_yield: u64,
 }
 
 /// A reader thread.
@@ -85,8 +89,14 @@ pub(crate) fn stream(
         buffers: transfers.buffers.clone(),
         record_permits: transfers.download_records.clone(),
     };
-    let download =
-        Download { source, reader_permits: transfers.download_permits.clone(), left: range, pieces: VecDeque::new(), reader: None };
+    let download = Download {
+        source,
+        reader_permits: transfers.download_permits.clone(),
+        left: range,
+        pieces: VecDeque::new(),
+        reader: None,
+        since_yield: 0,
+    };
     stream::unfold(Some(download), |download| async {
         let mut download = download?;
         let next = download.next().await?;
@@ -105,13 +115,18 @@ impl Download {
             if self.left.is_empty() {
                 return None;
             }
+            if self.reader.is_none() {
+                // While a client takes all at once, nothing else interrupts this task. What was
+                // read has been sent by now, so it doesn't leave the processor's cache unsent.
+                self.since_yield += CACHED_BYTES;
+                if self.since_yield > YIELD_BYTES {
+                    self.since_yield = 0;
+                    tokio::task::yield_now().await;
+                }
+            }
             if self.reader.is_none()
                 && let Some(pieces) = self.source.read_cached(&self.left)
             {
-                // While a client takes all at once, nothing else interrupts this task.
-                if self.left.start.is_multiple_of(RECORD_BYTES) {
-                    tokio::task::yield_now().await;
-                }
                 self.pieces = pieces;
                 continue;
             }
@@ -267,6 +282,7 @@ mod tests {
                 left: 0..3 << 20,
                 pieces: VecDeque::new(),
                 reader: Some(Reader { pieces_rx, thread }),
+                since_yield: 0,
             }
         };
         let panicked = soon(download(|| panic!("a defect")).next()).await.expect("not the end");
