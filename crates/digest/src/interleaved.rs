@@ -1,7 +1,7 @@
 //! MD5 on plain registers, of one content or of a few in turn.
 //!
-//! Each step of MD5 waits for the one before, for about four cycles, and uses a fraction of what the
-//! CPU can do in them. So the steps of a few contents alternate.
+//! Each step of MD5 waits for the one before, for about four cycles, and uses a fraction of what
+//! the CPU can do in them. So the steps of a few contents alternate.
 
 use std::array;
 
