@@ -153,7 +153,7 @@ fn content_of_another_digest_than_was_stated_is_never_returned() {
     put(&intake, "computed", &right).expect("put");
     let sha256 = newest(&archive, "computed").expect("it is there").record.sha256;
     for (name, content) in [("right", &right), ("wrong", &wrong)] {
-        let mut upload = intake.upload_unhashed();
+        let mut upload = intake.upload_hashed_by_caller();
         write(&mut upload, content, 50_000);
         upload.state_sha256(sha256);
         assert_eq!(upload.sha256(), sha256);

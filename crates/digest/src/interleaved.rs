@@ -10,7 +10,7 @@ use crate::rounds::rounds;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::x86::in_order;
 
-/// How many contents pay: with more, their states no longer fit into the registers.
+/// Maximum number of contents in turn. With more, their states don't fit into the registers.
 pub(crate) const LANES_MAX: usize = 4;
 
 /// Compresses the blocks of up to [`LANES_MAX`] contents, all with the same number of blocks.
@@ -34,8 +34,8 @@ fn compress_lanes<const LANES: usize>(lanes: [&mut (&mut [u32; 4], &[Block]); LA
     for at in 0..count {
         let block: [&Block; LANES] = blocks.map(|blocks| &blocks[at]);
         let mut s = state;
-        // Each is added in two parts. Those of `g` have no bits in common, so their sum is their
-        // union, and the second one doesn't wait for the newest word, `b`.
+        // Each returns two terms to add. Those of `g` have no bits in common, so their sum is their
+        // OR, and only the second one waits for the newest word, `b`.
         let f = |b: u32, c: u32, d: u32| (0, d ^ (b & (c ^ d)));
         let g = |b: u32, c: u32, d: u32| (c & !d, b & d);
         let h = |b: u32, c: u32, d: u32| (0, b ^ (c ^ d));

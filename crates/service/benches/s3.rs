@@ -97,7 +97,7 @@ fn main() {
     for &size in &options.sizes {
         let puts = load(&options, size, "PUT", usize::MAX, &client);
         report(size, "PUT", &puts);
-        if size >= DIRECT {
+        if size >= DIRECT_BYTES_MIN {
             read_all(&options, size, puts.fewest, &client);
         }
         let gets = load(&options, size, "GET", puts.fewest, &client);
@@ -106,9 +106,9 @@ fn main() {
 }
 
 /// From this size on, servers may write past the page cache.
-const DIRECT: usize = 1 << 20;
+const DIRECT_BYTES_MIN: usize = 1 << 20;
 
-/// Reads all objects of this size once, so that they are in the page cache whatever the server.
+/// Reads all objects of this size once, so that every server's GETs come from the page cache.
 fn read_all<C: Serves>(options: &Options, size: usize, known: usize, client: &(impl Fn(usize) -> C + Sync)) {
     std::thread::scope(|scope| {
         for number in 0..options.clients {

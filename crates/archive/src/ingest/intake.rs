@@ -154,10 +154,11 @@ impl Intake {
     }
 
     /// Starts an upload of content whose SHA-256 the caller [states](Upload::state_sha256), because
-    /// it hashes the content itself. The archive doesn't compute it again; each reader of the
-    /// object does, and gets an error if the content doesn't match.
+    /// it hashes the content itself. The archive doesn't compute it again.
+    /// [`ObjectReader::read`](crate::object::ObjectReader::read) compares it and fails if it
+    /// differs; reads of ranges, and S3's GET, don't.
     #[must_use]
-    pub fn upload_unhashed(&self) -> Upload {
+    pub fn upload_hashed_by_caller(&self) -> Upload {
         let mut upload = self.upload();
         upload.sealing.as_mut().expect("finish consumes the upload").hash = Sha256::Stated(None);
         upload
@@ -324,7 +325,8 @@ impl Upload {
         let _ = self.messages.send(Message::Piece(piece, self.ticket.take()));
     }
 
-    /// States the SHA-256 of all content of an [unhashed](Intake::upload_unhashed) upload.
+    /// States the SHA-256 of all content of an upload
+    /// [hashed by the caller](Intake::upload_hashed_by_caller).
     ///
     /// # Panics
     /// If the upload computes it.

@@ -8,7 +8,7 @@ use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::volume::VolumeFile;
 
-/// Where its bytes are.
+/// Where the version's stored bytes are.
 pub(super) enum Places {
     Staged(Vec<StagedData>),
     Archived(Vec<Extent>),
@@ -39,10 +39,10 @@ impl Opened {
         matches!(self.places, Places::Staged(_))
     }
 
-    /// Reads a range of the content if it is staged and in the page cache: fills the buffer, and
-    /// returns the ranges of it that are content, each checked by its frame's tag. Returns `None`,
-    /// without having waited for a disk, if it isn't, or if anything is wrong, which
-    /// [`read_opened`](super::ObjectReader::read_opened) then reports.
+    /// Reads a range of staged content from the page cache into the buffer, and returns the ranges
+    /// of the buffer with content, each checked by its frame's tag. Never waits for a disk: returns
+    /// `None` if the content isn't staged or cached, or if a check fails.
+    /// [`read_opened`](super::ObjectReader::read_opened) then reads it, or reports the error.
     pub fn read_cached(&self, content: &Range<u64>, buffer: &mut Vec<u8>) -> Option<Vec<Range<usize>>> {
         let Places::Staged(data) = &self.places else { return None };
         if content.is_empty() || content.end > self.version.record.size {
@@ -74,8 +74,8 @@ pub(super) fn record_at(data: &[StagedData], from: u64) -> Option<&StagedData> {
     data[..after].last().filter(|record| from < record.stored_offset + u64::from(record.place.bytes))
 }
 
-/// Opens frames in place that contain a range of a version's content, and returns the ranges of
-/// the buffer where it is.
+/// Decrypts and checks, in place, the frames that contain a range of content, and returns the ranges
+/// of the buffer that hold it.
 pub(super) fn open_frames(frames: &Frames, content: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<Range<usize>>, FrameError> {
     let first = content.start / FRAME_BYTES as u64;
     let mut pieces = Vec::with_capacity(buffer.len().div_ceil(STORED_FRAME_BYTES));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_page_cache_is_not_read() {
+    fn ranges_outside_the_page_cache_are_not_read() {
         let content = content();
         let (opened, cached) = staged(&content, |_| {});
         // The first record and all of the second but a byte.

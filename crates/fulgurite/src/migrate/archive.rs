@@ -178,7 +178,7 @@ impl Taking {
         // migration of small files. If memory corrupts it, reads of the object fail, and the
         // scan reports it.
         let mut upload = if file.is_in_memory() {
-            let mut upload = self.intake.upload_unhashed();
+            let mut upload = self.intake.upload_hashed_by_caller();
             upload.state_sha256(sha256);
             upload
         } else {

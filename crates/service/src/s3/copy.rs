@@ -245,7 +245,7 @@ impl Gateway {
         let asked = Algorithm::named(input.checksum_algorithm.as_ref())?;
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
         let mut hasher = self.transfers.object_hasher(Claims::default(), algorithm);
-        let mut upload = self.transfers.begin_hashed_object(MemoryOwner::own());
+        let mut upload = self.transfers.begin_object_hashed_by_caller(MemoryOwner::own());
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, 0..size);
         while let Some(piece) = pieces.recv().await {
@@ -256,7 +256,7 @@ impl Gateway {
         let sums = hasher.end(&BodyTrailers::default()).await?;
         set_checksums(&sums, &mut attributes);
         let modified = timestamp(upload.created_ms() as i64);
-        let upload = upload.hashed_upload(&sums);
+        let upload = upload.upload_with_digest(&sums);
         let stored = self.store(&bucket, &put_input.key, upload, attributes, &PutConditions::of(original, "")).await?;
         let mut result = CopyObjectResult {
             e_tag: Some(stored.etag),

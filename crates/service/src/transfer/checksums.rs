@@ -236,7 +236,7 @@ pub(crate) struct SumHasher {
 #[derive(Debug, Clone)]
 pub(crate) struct ContentSums {
     pub(crate) md5: [u8; 16],
-    /// Of an object's content; `None` of a part's.
+    /// SHA-256 of an object's content; `None` for a part.
     pub(crate) sha256: Option<Digest>,
     /// Bytes that were hashed.
     pub(crate) bytes: u64,
@@ -281,29 +281,29 @@ impl SumHasher {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownDigests(pub(crate) Digests);
 
-/// All checksums of a content, being computed.
+/// Computes all checksums of a content.
 pub(crate) struct ContentHasher {
     sums: SumHasher,
-    digests: MaybeKnown,
+    digests: DigestSource,
 }
 
-enum MaybeKnown {
+enum DigestSource {
     Known(Digests),
     Computed(ContentDigests),
 }
 
 impl ContentHasher {
     pub(crate) fn new(sums: SumHasher, digests: ContentDigests) -> Self {
-        Self { sums, digests: MaybeKnown::Computed(digests) }
+        Self { sums, digests: DigestSource::Computed(digests) }
     }
 
     /// Leaves out the digests if they are known.
     pub(crate) fn with_known(self, known: Option<KnownDigests>) -> Self {
-        Self { digests: known.map_or(self.digests, |KnownDigests(digests)| MaybeKnown::Known(digests)), ..self }
+        Self { digests: known.map_or(self.digests, |KnownDigests(digests)| DigestSource::Known(digests)), ..self }
     }
 
     pub(crate) async fn update(&mut self, piece: &Bytes) {
-        if let MaybeKnown::Computed(digests) = &mut self.digests {
+        if let DigestSource::Computed(digests) = &mut self.digests {
             digests.update(piece).await;
         }
         self.sums.update(piece);
@@ -312,8 +312,8 @@ impl ContentHasher {
     /// Compares the checksums with the client's claims.
     pub(crate) async fn end(self, trailers: &BodyTrailers) -> S3Result<ContentSums> {
         let digests = match self.digests {
-            MaybeKnown::Known(digests) => digests,
-            MaybeKnown::Computed(digests) => digests.finish().await,
+            DigestSource::Known(digests) => digests,
+            DigestSource::Computed(digests) => digests.finish().await,
         };
         let Digests { md5, sha256, bytes } = digests;
         Ok(ContentSums { md5, sha256, bytes, sum: self.sums.end(md5, trailers)? })

@@ -1,11 +1,11 @@
 //! Batched digests of all content that arrives: the MD5, which is the ETag, and the SHA-256 for the
 //! object's record.
 //!
-//! Hashing takes longer than everything else in a put. So each upload queues jobs and continues.
+//! Hashing takes longer than everything else in a large put. So each upload queues jobs and continues.
 //! The first job starts a task, which runs queued jobs until none is left, up to sixteen in
 //! parallel on one core ([`fulgurite_digest`]). The busier the server, the more jobs run together.
-//! Each digest has a queue of its own, so a single upload has two cores, and a queue with more jobs
-//! than one task runs together starts another task.
+//! Each digest has its own queue, so a single upload can use two cores. If more jobs wait than the
+//! running tasks can take, another task starts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 /// Bytes in a job, while more content follows. With less, queueing costs more than it saves; with
 /// more, it holds too much memory.
 const JOB_BYTES: usize = 128 << 10;
-/// Fewest bytes in the last job of an upload. Fewer are hashed at once.
+/// Minimum bytes of the last job of an upload. Less is hashed by the upload itself.
 const LAST_JOB_BYTES: usize = 4 << 10;
 /// Maximum number of pieces in a job, however small: each may hold more memory than its bytes.
 const JOB_PIECES: usize = 64;
@@ -86,7 +86,7 @@ impl<D: Parallel + Send + 'static> Queue<D> {
     fn submit(&self, job: Job<D>) {
         let mut jobs = self.0.lock().expect("nothing panics while it holds this lock");
         jobs.waiting.push(job);
-        // So many are waiting only if all tasks are at work.
+        // The queue is this long only if all tasks are busy.
         if jobs.runners == 0 || jobs.waiting.len() > jobs.runners * JOBS_PER_RUN_MAX {
             jobs.runners += 1;
             tokio::spawn(self.clone().run_jobs());
@@ -172,7 +172,7 @@ impl<D: Parallel + Default + Send + 'static> ContentDigest<D> {
         self.state = HashState::Running(result_rx);
     }
 
-    /// The digest with the last pieces, which are hashed at once.
+    /// Hashes the last pieces itself, and returns the digest.
     async fn finish(mut self, pieces: &[Bytes]) -> D {
         let digest = self.wait().await;
         update_all(&mut [Update { digest: &mut *digest, pieces }]);

@@ -41,8 +41,8 @@ const RECORD_BYTES: u64 = 1 << 20;
 /// Content of a frame, the smallest unit that can be read.
 const FRAME_BYTES: u64 = 64 << 10;
 /// Content that is read from the page cache in one go.
-const CACHED_BYTES: u64 = 256 << 10;
-/// Content read from the page cache after which other tasks may run.
+const CACHED_READ_BYTES: u64 = 256 << 10;
+/// Bytes read from the page cache before the task yields.
 const YIELD_BYTES: u64 = 1 << 20;
 /// How long a reader waits for its client before it ends and releases its permit.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ struct Download {
     /// The running reader.
     reader: Option<Reader>,
     /// Bytes read from the page cache since other tasks could run.
-    since_yield: u64,
+    bytes_since_yield: u64,
 }
 
 /// A reader thread.
@@ -95,7 +95,7 @@ pub(crate) fn stream(
         left: range,
         pieces: VecDeque::new(),
         reader: None,
-        since_yield: 0,
+        bytes_since_yield: 0,
     };
     stream::unfold(Some(download), |download| async {
         let mut download = download?;
@@ -116,11 +116,12 @@ impl Download {
                 return None;
             }
             if self.reader.is_none() {
-                // While a client takes all at once, nothing else interrupts this task. What was
-                // read has been sent by now, so it doesn't leave the processor's cache unsent.
-                self.since_yield += CACHED_BYTES;
-                if self.since_yield > YIELD_BYTES {
-                    self.since_yield = 0;
+                // A fast client would keep this task running without a break. It yields before a
+                // read: the one before has been sent, so it can't leave the processor's cache
+                // unsent.
+                self.bytes_since_yield += CACHED_READ_BYTES;
+                if self.bytes_since_yield > YIELD_BYTES {
+                    self.bytes_since_yield = 0;
                     tokio::task::yield_now().await;
                 }
             }
@@ -184,7 +185,7 @@ impl Source {
             return None;
         }
         let record_permit = self.record_permits.clone().try_acquire_owned().ok()?;
-        let now = left.start..((left.start / CACHED_BYTES + 1) * CACHED_BYTES).min(left.end);
+        let now = left.start..((left.start / CACHED_READ_BYTES + 1) * CACHED_READ_BYTES).min(left.end);
         let mut buffer = self.buffers.take();
         let found = self.opened.read_cached(&now, &mut buffer);
         let shared = self.buffers.share(buffer, record_permit);
@@ -282,7 +283,7 @@ mod tests {
                 left: 0..3 << 20,
                 pieces: VecDeque::new(),
                 reader: Some(Reader { pieces_rx, thread }),
-                since_yield: 0,
+                bytes_since_yield: 0,
             }
         };
         let panicked = soon(download(|| panic!("a defect")).next()).await.expect("not the end");

@@ -25,9 +25,8 @@ use crate::transfer::staging_room::Room;
 /// Maximum number of objects and uploads that are read at once to be put again (copies, completed
 /// uploads). Each occupies a thread, which blocks while its data is written.
 const COPIES_MAX: usize = 16;
-/// Maximum number of objects that are read for clients at once by threads. A request for a single
-/// small object counts only if too many responses wait for slow clients, and content in the page
-/// cache doesn't.
+/// Maximum number of threads that read objects for clients. A small object needs a permit only if
+/// too many responses wait for slow clients; staged content in the page cache never does.
 const DOWNLOADS_MAX: usize = 64;
 
 /// What all transfers of content share: the way into staging, and limits on memory and threads.

@@ -32,12 +32,12 @@ pub(crate) struct Room {
     pub(crate) wanted: Notify,
 }
 
-/// What the log says of refused puts. Clients retry: with a line for each there would be thousands
+/// Refused puts that the log hasn't reported. Clients retry, so a line for each would be thousands
 /// a second.
 #[derive(Debug, Default)]
 struct Reported {
     last: Option<Instant>,
-    /// Puts refused since.
+    /// Puts refused since the last report.
     refused: u64,
 }
 
@@ -137,7 +137,7 @@ impl Room {
         self.refused.store(false, Ordering::Relaxed);
         let refused = std::mem::take(&mut self.reported.lock().expect("nothing panics while it holds this lock").refused);
         if refused > 0 {
-            tracing::warn!(refused, "more puts were refused before this set, since staging had too little room");
+            tracing::warn!(refused, "more puts were refused before this set because staging had too little room");
         }
     }
 

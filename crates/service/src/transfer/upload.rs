@@ -160,12 +160,12 @@ impl IncomingObject {
         self.upload
     }
 
-    /// The upload of a [hashed object](Transfers::begin_hashed_object), when all content has been
-    /// written.
+    /// The upload, when all content of an object that was
+    /// [hashed by the caller](Transfers::begin_object_hashed_by_caller) has been written.
     ///
     /// # Panics
     /// If the sums are of other content: those of a part, or of another length.
-    pub(crate) fn hashed_upload(mut self, sums: &ContentSums) -> Upload {
+    pub(crate) fn upload_with_digest(mut self, sums: &ContentSums) -> Upload {
         assert_eq!(sums.bytes, self.upload.size(), "what is stored is what was hashed");
         self.upload.state_sha256(sums.sha256.expect("the sums are those of an object"));
         self.upload
@@ -231,8 +231,8 @@ impl Transfers {
     }
 
     /// Begins an object whose content goes through an [`object_hasher`](Self::object_hasher) too.
-    pub(crate) fn begin_hashed_object(&self, memory_owner: MemoryOwner) -> IncomingObject {
-        IncomingObject::new(self.intake.upload_unhashed(), memory_owner)
+    pub(crate) fn begin_object_hashed_by_caller(&self, memory_owner: MemoryOwner) -> IncomingObject {
+        IncomingObject::new(self.intake.upload_hashed_by_caller(), memory_owner)
     }
 
     /// Writes the content of a body to staging, and compares its checksums with the client's
@@ -243,13 +243,13 @@ impl Transfers {
         mut hasher: ContentHasher,
         trailers: &BodyTrailers,
     ) -> S3Result<(Upload, ContentSums)> {
-        let mut object = self.begin_hashed_object(body.memory_owner.clone());
+        let mut object = self.begin_object_hashed_by_caller(body.memory_owner.clone());
         while let Some(piece) = body.next().await? {
             hasher.update(&piece).await;
             self.write(&mut object, &piece, body.expected).await;
         }
         let sums = hasher.end(trailers).await?;
-        Ok((object.hashed_upload(&sums), sums))
+        Ok((object.upload_with_digest(&sums), sums))
     }
 
     /// Writes content of an object of about `expected` bytes. It uses data records of 1 MiB if
