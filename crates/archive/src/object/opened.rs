@@ -74,8 +74,8 @@ pub(super) fn record_at(data: &[StagedData], from: u64) -> Option<&StagedData> {
     data[..after].last().filter(|record| from < record.stored_offset + u64::from(record.place.bytes))
 }
 
-/// Decrypts and checks, in place, the frames that contain a range of content, and returns the ranges
-/// of the buffer that hold it.
+/// Decrypts and checks, in place, the frames that contain a range of content, and returns the
+/// ranges of the buffer that hold it.
 pub(super) fn open_frames(frames: &Frames, content: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<Range<usize>>, FrameError> {
     let first = content.start / FRAME_BYTES as u64;
     let mut pieces = Vec::with_capacity(buffer.len().div_ceil(STORED_FRAME_BYTES));

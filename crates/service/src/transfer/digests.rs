@@ -1,11 +1,11 @@
 //! Batched digests of all content that arrives: the MD5, which is the ETag, and the SHA-256 for the
 //! object's record.
 //!
-//! Hashing takes longer than everything else in a large put. So each upload queues jobs and continues.
-//! The first job starts a task, which runs queued jobs until none is left, up to sixteen in
-//! parallel on one core ([`fulgurite_digest`]). The busier the server, the more jobs run together.
-//! Each digest has its own queue, so a single upload can use two cores. If more jobs wait than the
-//! running tasks can take, another task starts.
+//! Hashing takes longer than everything else in a large put. So each upload queues jobs and
+//! continues. The first job starts a task, which runs queued jobs until none is left, up to sixteen
+//! in parallel on one core ([`fulgurite_digest`]). The busier the server, the more jobs run
+//! together. Each digest has its own queue, so a single upload can use two cores. If more jobs wait
+//! than the running tasks can take, another task starts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
