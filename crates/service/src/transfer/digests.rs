@@ -86,7 +86,7 @@ impl<D: Parallel + Send + 'static> Queue<D> {
     fn submit(&self, job: Job<D>) {
         let mut jobs = self.0.lock().expect("nothing panics while it holds this lock");
         jobs.waiting.push(job);
-        // The queue is this long only if all tasks are busy.
+        // The tasks can't take more than that in their next runs.
         if jobs.runners == 0 || jobs.waiting.len() > jobs.runners * JOBS_PER_RUN_MAX {
             jobs.runners += 1;
             tokio::spawn(self.clone().run_jobs());
