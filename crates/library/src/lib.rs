@@ -37,7 +37,7 @@ pub use event::{Event, Fault};
 pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position, Shuttle, Side, Slot};
 pub use pace::Pace;
 pub use panel::{BayState, Carry, Found, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
-pub use policy::{Balanced, NoShuttles, Partitioned, Policy, ShortestPaths, Task, Techniques};
+pub use policy::{Balanced, NoShuttles, Partitioned, Policy, Progress, ShortestPaths, Task, Techniques};
 pub use queue::{Lane, Queue, Rank, WaitingRequest};
 pub use rectangle::{Rectangle, rectangles};
 pub use region::{Library, ReadOrigin, Region, RegionOutcome, RegionPlatter, Sets, Shard};

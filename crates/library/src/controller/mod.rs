@@ -15,6 +15,7 @@
 mod drives;
 mod failures;
 mod housekeeping;
+mod routine;
 mod shuttles;
 mod verification;
 
@@ -94,6 +95,7 @@ impl Controller {
         debug_assert!(now >= self.panel.now, "time went backwards");
         self.panel.now = now;
         self.panel.traffic.set_now(now);
+        let seen = self.see(&event);
         match event {
             Event::ReadRequested(request) => self.handle_read_request(&request, commands),
             Event::ReadHastened { request, platter, deadline } => self.panel.queue.hasten(platter, request, deadline),
@@ -121,7 +123,10 @@ impl Controller {
             // Settling asks the policy again, and retries shuttles that wait for a path.
             Event::Woken => {}
         }
-        self.settle(commands);
+        if seen.is_none_or(|seen| self.has_changed(seen)) {
+            self.settle_work(commands);
+        }
+        self.settle_traffic(commands);
     }
 
     /// When the controller needs [`Event::Woken`] if no other event comes first: for shuttles that
@@ -145,11 +150,14 @@ impl Controller {
     }
 
     /// Applies the rules that follow from the state, until none has an effect. They run after every
-    /// event, so no event can forget to ask for them.
-    fn settle(&mut self, commands: &mut Vec<Command>) {
+    /// event that is not [routine], so no event can forget to ask for them.
+    fn settle_work(&mut self, commands: &mut Vec<Command>) {
         while self.retry_stranded(commands) | if self.needs_no_shuttles { self.load_drives(commands) } else { self.assign_work(commands) } {
         }
         self.park();
+    }
+
+    fn settle_traffic(&mut self, commands: &mut Vec<Command>) {
         self.panel.traffic.retry(&mut self.legs);
         self.send_legs(commands);
         while let Some(shuttle) = self.panel.traffic.take_without_plan() {

@@ -39,11 +39,35 @@ pub enum Task {
     },
 }
 
+/// Progress of work in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// A drive has read a request, or more of a platter that it holds is requested.
+    OfDrive {
+        /// The drive.
+        drive: Drive,
+        /// About the time that the drive needed for its customers before.
+        work_before: Micros,
+    },
+    /// More of a platter is requested that waits, and its most urgent request is the same.
+    OfQueue {
+        /// The platter.
+        platter: Platter,
+    },
+}
+
 /// Decides what moves next.
 pub trait Policy: Send {
     /// Returns a task for an idle shuttle, if it has one. A policy without a task has none until
     /// the panel changes.
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
+
+    /// Whether the policy may have a task after some progress, which concerns neither the berth of
+    /// a platter nor the job of a shuttle. It is asked for tasks after all other events.
+    fn may_act_on(&self, panel: &Panel, progress: Progress) -> bool {
+        let _ = (panel, progress);
+        true
+    }
 
     /// For each drive, whether it should serve customers with both bays and hold no platter to
     /// verify. When this turns true, the platter is released. Empty if no drive ever should.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::policy::task_in_orphaned_rectangle;
 use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
-use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
+use crate::{Drive, Layout, Panel, Platter, Policy, Progress, Shuttle, Task};
 
 /// A shuttle brings the most urgent platter of its rectangle to one of its drives, and takes it
 /// back. When the numbers of waiting tracks in the fullest and the emptiest rectangle differ by
@@ -77,5 +77,10 @@ impl Policy for Partitioned {
         // The fullest rectangle is the same for all shuttles in this call.
         let fullest = OnceCell::new();
         panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle, &fullest)?)))
+    }
+
+    fn may_act_on(&self, _: &Panel, progress: Progress) -> bool {
+        // A rectangle may have become so full that others help.
+        matches!(progress, Progress::OfQueue { .. }) && self.steals_above.is_some()
     }
 }

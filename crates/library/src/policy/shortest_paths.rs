@@ -1,7 +1,7 @@
 //! The baseline without partitions: any shuttle goes anywhere.
 
 use crate::policy::nearest_idle;
-use crate::{Drive, Panel, Policy, Shuttle, Task};
+use crate::{Drive, Panel, Policy, Progress, Shuttle, Task};
 
 /// The nearest idle shuttle brings the most urgent platter to the nearest drive with room, and
 /// takes released platters back to their slots. (SP of SOSP '23, section 7.2.)
@@ -22,5 +22,9 @@ impl Policy for ShortestPaths {
         let travel_time = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
         let drive = panel.drives().filter(|drive| panel.is_free(*drive)).min_by_key(|drive| (travel_time(drive), *drive))?;
         Some((nearest_idle(panel, at)?, Task::Fetch { platter, drive }))
+    }
+
+    fn may_act_on(&self, _: &Panel, _: Progress) -> bool {
+        false
     }
 }

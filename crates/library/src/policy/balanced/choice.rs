@@ -63,6 +63,14 @@ impl Balanced {
         has_room && panel.is_reachable(drive) && customer_work(panel, drive) <= WAIT_FOR_DRIVE
     }
 
+    /// Whether a drive has become usable or unusable since it had `before` to do.
+    pub(super) fn passes_limit(&self, panel: &Panel, drive: Drive, before: Micros) -> bool {
+        let (now, incoming) = (customer_work(panel, drive), incoming_work(panel, drive));
+        let passes = |limit: Micros, more: Micros| (before + more <= limit) != (now + more <= limit);
+        passes(WAIT_FOR_DRIVE, Micros::ZERO)
+            || self.workers_max[self.section_of_drive[usize::from(drive.0)]] > 1 && passes(SECOND_SHUTTLE_BELOW, incoming)
+    }
+
     pub(super) fn has_usable_drive(&self, panel: &Panel, section: usize) -> bool {
         self.sections[section].drives.iter().any(|drive| self.is_usable(panel, *drive))
     }

@@ -34,7 +34,7 @@ pub use techniques::Techniques;
 use self::verification::Suspension;
 use crate::rectangle::resting_places;
 use crate::section::{Section, sections};
-use crate::{Berth, Carry, Drive, Job, Lane, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+use crate::{Berth, Carry, Drive, Job, Lane, Layout, Pace, Panel, Platter, Policy, Position, Progress, Shuttle, Task};
 
 /// A second shuttle joins in a section with as many waiting platters, and leaves when there are
 /// fewer than `FEW_WAIT`.
@@ -182,7 +182,9 @@ impl Balanced {
         };
         match panel.job(shuttle) {
             Job::Idle => panel.is_battery_low(shuttle),
-            Job::Carry(carry) => !concerns_own(carry.from) && !concerns_own(carry.to),
+            // The end at a drive is compared first: it costs less.
+            Job::Carry(Carry { from: from @ Berth::Bay(..), to, .. }) => !concerns_own(from) && !concerns_own(to),
+            Job::Carry(Carry { from, to, .. }) => !concerns_own(to) && !concerns_own(from),
             Job::Charge(_) => true,
         }
     }
@@ -358,6 +360,13 @@ impl Policy for Balanced {
         task
     }
 
+    fn may_act_on(&self, panel: &Panel, progress: Progress) -> bool {
+        match progress {
+            Progress::OfDrive { drive, work_before } => self.passes_limit(panel, drive, work_before),
+            Progress::OfQueue { .. } => false,
+        }
+    }
+
     fn customers_only(&self) -> &[bool] {
         self.suspension.customers_only()
     }
@@ -367,9 +376,10 @@ impl Policy for Balanced {
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
-        // Only an idle shuttle could bring verification back.
+        // Only an idle shuttle could bring verification back. While there is one, each change of the
+        // lines is followed by an update.
         panel.idle_shuttles().next()?;
-        self.suspension.deadline(panel, &self.sections, &self.techniques)
+        self.suspension.deadline(&self.techniques)
     }
 
     fn reads_by_track(&self) -> bool {

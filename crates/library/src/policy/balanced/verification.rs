@@ -18,11 +18,15 @@ pub(super) struct Suspension {
     customers_only: Vec<bool>,
     /// When each section last had a waiting platter.
     last_waiting: Vec<Micros>,
+    /// When a section last had a waiting platter whose drives don't verify although none waits now:
+    /// the earliest of them.
+    quiet_since: Option<Micros>,
 }
 
 impl Suspension {
     pub(super) fn new(layout: &Layout, sections: &[Section]) -> Self {
-        Self { customers_only: vec![false; usize::from(layout.drive_count())], last_waiting: vec![Micros::ZERO; sections.len()] }
+        let customers_only = vec![false; usize::from(layout.drive_count())];
+        Self { customers_only, last_waiting: vec![Micros::ZERO; sections.len()], quiet_since: None }
     }
 
     pub(super) fn customers_only(&self) -> &[bool] {
@@ -54,6 +58,7 @@ impl Suspension {
             let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
             spare = panel.spare_slots().saturating_sub(due);
         }
+        self.quiet_since = None;
         for (((section, waiting), workers), last_waiting) in sections.iter().zip(waiting).zip(workers).zip(&mut self.last_waiting) {
             if *waiting > 0 {
                 *last_waiting = panel.now();
@@ -62,6 +67,7 @@ impl Suspension {
             // A shuttle that finds two bays at one door never waits. A second drive would not make
             // it faster, and goes on verifying.
             let mut gainful = *workers;
+            let mut is_suspended = false;
             // The last drive of each group keeps verifying.
             let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1 || drive.0 >= first_kept;
             for drive in &section.drives {
@@ -77,17 +83,17 @@ impl Suspension {
                     begins
                 };
                 gainful -= u32::from(*customers_only);
+                is_suspended |= *customers_only;
+            }
+            if is_suspended && *waiting == 0 {
+                self.quiet_since = Some(self.quiet_since.map_or(*last_waiting, |since| since.min(*last_waiting)));
             }
         }
     }
 
-    /// When a section will have had no waiting platter for long enough.
-    pub(super) fn deadline(&self, panel: &Panel, sections: &[Section], techniques: &Techniques) -> Option<Micros> {
-        let quiet = sections.iter().zip(&self.last_waiting).filter(|(section, _)| {
-            let is_suspended = section.drives.iter().any(|drive| !self.verifies(*drive));
-            is_suspended && section.lanes.iter().all(|lane| panel.queue().platters_in(*lane) == 0)
-        });
-        quiet.map(|(_, last_waiting)| *last_waiting + techniques.brought_back_after).min()
+    /// When a section will have had no waiting platter for long enough, as of the last update.
+    pub(super) fn deadline(&self, techniques: &Techniques) -> Option<Micros> {
+        self.quiet_since.map(|since| since + techniques.brought_back_after)
     }
 }
 
