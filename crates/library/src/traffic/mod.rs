@@ -85,8 +85,8 @@ struct Motion {
     waits_since: Option<Micros>,
     /// It made room for this shuttle and lets it plan first.
     yields_to: Option<Shuttle>,
-    /// The next part of its plan has to wait for other shuttles.
-    is_held_up: bool,
+    /// The next part of its plan has to wait until a part of this shuttle's plan ends.
+    held_up_by: Option<Shuttle>,
     /// When its trip to the goal began, and the time of that trip on an empty panel.
     trip_start: Micros,
     unhindered_time: Micros,
@@ -120,8 +120,8 @@ pub(crate) struct Traffic {
     /// Something changed since waiting shuttles last retried.
     is_changed: bool,
     last_retry: Micros,
-    /// A part of a plan has ended since held-up shuttles last retried.
-    has_part_ended: bool,
+    /// Shuttles of whose plans a part has ended since those that they held up last retried.
+    part_ended: Vec<Shuttle>,
     congestion: Congestion,
     now: Micros,
     /// Shuttles that lost their plan before it began and have no goal.
@@ -141,7 +141,7 @@ impl Traffic {
             other_shelf: None,
             waits_since: None,
             yields_to: None,
-            is_held_up: false,
+            held_up_by: None,
             trip_start: Micros::ZERO,
             unhindered_time: Micros::ZERO,
         };
@@ -158,7 +158,7 @@ impl Traffic {
             lost: 0,
             is_changed: false,
             last_retry: Micros::ZERO,
-            has_part_ended: false,
+            part_ended: Vec::new(),
             congestion: Congestion::default(),
             now: Micros::ZERO,
             without_plan: Vec::new(),
@@ -228,7 +228,9 @@ impl Traffic {
     /// Ends a leg at its planned position and starts the next one. Returns true if the plan is
     /// complete.
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
-        self.has_part_ended = true;
+        if self.held_up > 0 {
+            self.part_ended.push(shuttle);
+        }
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
         if let Some(plan) = &mut motion.plan
@@ -265,7 +267,7 @@ impl Traffic {
         self.is_changed = true;
         let now = self.now;
         for (index, motion) in self.motions.iter_mut().enumerate() {
-            motion.is_held_up = false;
+            motion.held_up_by = None;
             let had_plan = motion.plan.is_some();
             motion.plan = motion.plan.filter(|plan| plan.is_under_way).map(Plan::only_this_part);
             // A shuttle that lost its plan and rests waits for a new one.
@@ -351,19 +353,22 @@ impl Traffic {
     /// has ended.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
         let is_retry_due = self.waiting > 0 && (self.is_changed || self.now.since(self.last_retry) >= RETRY_INTERVAL);
-        if !is_retry_due && (self.held_up == 0 || !self.has_part_ended) {
+        if !is_retry_due && self.part_ended.is_empty() {
             return;
         }
-        self.has_part_ended = false;
+        let mut part_ended = std::mem::take(&mut self.part_ended);
         if is_retry_due {
             (self.is_changed, self.last_retry) = (false, self.now);
         }
         for index in (0..self.motions.len()).rev() {
             let motion = &self.motions[index];
-            if motion.is_held_up || is_retry_due && motion.waits_since.is_some() && motion.plan.is_none() {
+            let may_go_on = motion.held_up_by.is_some_and(|other| part_ended.contains(&other));
+            if may_go_on || is_retry_due && motion.waits_since.is_some() && motion.plan.is_none() {
                 self.advance(Shuttle(index as u16), legs);
             }
         }
+        part_ended.clear();
+        self.part_ended = part_ended;
     }
 
     pub(crate) fn deadline(&self) -> Option<Micros> {
@@ -396,10 +401,10 @@ impl Traffic {
     /// Starts the next leg of a plan, unless an earlier part of another plan has to end first.
     fn start_next_leg(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
-        let is_held_up = !plan.is_under_way && !self.may_start_next_part(shuttle, &plan);
-        let was_held_up = std::mem::replace(&mut self.motion_mut(shuttle).is_held_up, is_held_up);
-        self.held_up = self.held_up + u32::from(is_held_up) - u32::from(was_held_up);
-        if is_held_up {
+        let held_up_by = if plan.is_under_way { None } else { self.first_before_next_part(shuttle, &plan) };
+        let was_held_up_by = std::mem::replace(&mut self.motion_mut(shuttle).held_up_by, held_up_by);
+        self.held_up = self.held_up + u32::from(held_up_by.is_some()) - u32::from(was_held_up_by.is_some());
+        if held_up_by.is_some() {
             return;
         }
         let to = plan.path.corner(plan.part + 1);
@@ -409,20 +414,21 @@ impl Traffic {
         legs.push((shuttle, to));
     }
 
-    /// Whether every part that touches the next part of a plan and was planned to begin earlier has
-    /// ended.
-    fn may_start_next_part(&self, shuttle: Shuttle, plan: &Plan) -> bool {
+    /// The first shuttle with a part that touches the next part of a plan, was planned to begin
+    /// earlier, and has not ended.
+    fn first_before_next_part(&self, shuttle: Shuttle, plan: &Plan) -> Option<Shuttle> {
         let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
-        self.near(next_region, shuttle).all(|(index, other)| {
-            let Some(other_plan) = &other.plan else { return true };
-            (other_plan.part..other_plan.parts).all(|part| {
+        let goes_before = |index: usize, other: &Motion| {
+            let Some(other_plan) = &other.plan else { return false };
+            (other_plan.part..other_plan.parts).any(|part| {
                 let goes_first =
                     part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0));
                 // Compare the whole part, even the stretch that should be free by now: a shuttle
                 // that has just stopped may not have been reported yet.
-                !goes_first || !other_plan.path.part(part).meets(&next_region, self.spacing_um)
+                goes_first && other_plan.path.part(part).meets(&next_region, self.spacing_um)
             })
-        })
+        };
+        self.near(next_region, shuttle).find(|(index, other)| goes_before(*index, other)).map(|(index, _)| Shuttle(index as u16))
     }
 
     fn start_plan(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {

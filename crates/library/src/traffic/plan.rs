@@ -156,6 +156,8 @@ impl Reservation {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reservations {
     pub(super) others: Vec<Reservation>,
+    /// The indices of those that are near the plan in question.
+    pub(super) near: Vec<usize>,
     /// The parts of the plan in question.
     pub(super) parts: Vec<SearchRegion>,
     /// Where it meets the reservations.

@@ -114,11 +114,11 @@ impl Traffic {
     /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before
     /// a given time, or if another shuttle rests in the path indefinitely.
     pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &mut Reservations) -> Option<Plan> {
-        let Reservations { others, parts, obstacles } = reservations;
         let mut plan = Plan::new(path, self.now, &self.pace);
-        if plan.end() >= before || !self.list_obstacles(&plan, others, parts, obstacles) {
+        if plan.end() >= before || !self.list_obstacles(&plan, reservations) {
             return None;
         }
+        let Reservations { others, parts, obstacles, .. } = reservations;
         'again: for _ in 0..POSTPONEMENTS_MAX {
             if plan.end() >= before {
                 return None;
@@ -142,26 +142,29 @@ impl Traffic {
     /// Lists where the parts of a plan meet reservations in space. Returns false if one of those
     /// never ends and the plan, as it starts now, meets it in time as well: then no postponement
     /// helps.
-    fn list_obstacles(&self, plan: &Plan, others: &[Reservation], parts: &mut Vec<SearchRegion>, obstacles: &mut Vec<Obstacle>) -> bool {
+    fn list_obstacles(&self, plan: &Plan, reservations: &mut Reservations) -> bool {
+        let Reservations { others, near, parts, obstacles } = reservations;
         obstacles.clear();
         parts.clear();
-        if others.is_empty() {
+        near.clear();
+        let (path, bounds, spacing_um) = (&plan.path, plan.path.bounds(), self.spacing_um);
+        let regions = path.regions();
+        for (index, reservation) in others.iter().enumerate() {
+            let met = &reservation.region;
+            if bounds.meets(met, spacing_um) && regions.iter().any(|region| region.meets(met, spacing_um)) {
+                if reservation.is_rest() {
+                    return false;
+                }
+                near.push(index);
+            }
+        }
+        if near.is_empty() {
             return true;
         }
-        let (path, bounds) = (&plan.path, plan.path.bounds());
-        let regions = path.regions();
-        let is_near = |reservation: &Reservation| {
-            let meets = |region: &SearchRegion| region.meets(&reservation.region, self.spacing_um);
-            meets(&bounds) && regions.iter().any(meets)
-        };
-        if others.iter().any(|reservation| reservation.is_rest() && is_near(reservation)) {
-            return false;
-        }
         let place = SearchRegion::of(path.to, path.to);
-        for (index, reservation) in others.iter().enumerate().filter(|(_, reservation)| is_near(reservation)) {
-            if parts.is_empty() {
-                parts.extend((0..plan.parts).map(|part| path.part(part)));
-            }
+        parts.extend((0..plan.parts).map(|part| path.part(part)));
+        for index in near.iter().copied() {
+            let reservation = &others[index];
             let meets = |region: &SearchRegion| region.meets(&reservation.region, self.spacing_um);
             let obstacle = |begins: Micros, ends: Micros, part: Option<usize>| {
                 let (begins, ends) = (begins.since(plan.start), ends.since(plan.start));
