@@ -376,8 +376,8 @@ impl Policy for Balanced {
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
-        // Only an idle shuttle could bring verification back. While there is one, each change of the
-        // lines is followed by an update.
+        // Only an idle shuttle could bring verification back. While there is one, each change of
+        // the lines is followed by an update.
         panel.idle_shuttles().next()?;
         self.suspension.deadline(&self.techniques)
     }
