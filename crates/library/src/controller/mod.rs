@@ -126,7 +126,9 @@ impl Controller {
         if seen.is_none_or(|seen| self.has_changed(seen)) {
             self.settle_work(commands);
         }
-        self.settle_traffic(commands);
+        while self.settle_traffic(commands) {
+            self.settle_work(commands);
+        }
     }
 
     /// When the controller needs [`Event::Woken`] if no other event comes first: for shuttles that
@@ -150,19 +152,24 @@ impl Controller {
     }
 
     /// Applies the rules that follow from the state, until none has an effect. They run after every
-    /// event that is not [routine], so no event can forget to ask for them.
+    /// event that is not `routine`, so no event can forget to ask for them.
     fn settle_work(&mut self, commands: &mut Vec<Command>) {
         while self.retry_stranded(commands) | if self.needs_no_shuttles { self.load_drives(commands) } else { self.assign_work(commands) } {
         }
         self.park();
     }
 
-    fn settle_traffic(&mut self, commands: &mut Vec<Command>) {
+    /// Lets shuttles set off. Returns true if one has lost its job, and can have another.
+    fn settle_traffic(&mut self, commands: &mut Vec<Command>) -> bool {
         self.panel.traffic.retry(&mut self.legs);
         self.send_legs(commands);
+        let mut is_free = false;
         while let Some(shuttle) = self.panel.traffic.take_without_plan() {
+            let had_job = self.panel.job(shuttle) != Job::Idle;
             self.continue_job(shuttle, commands);
+            is_free |= had_job && self.panel.job(shuttle) == Job::Idle;
         }
+        is_free
     }
 
     /// Lets shuttles with a platter that fits nowhere look for a place again. Returns true if one

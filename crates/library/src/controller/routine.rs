@@ -1,11 +1,11 @@
-//! Events after which neither the policy nor the chores need to be asked: in a busy library, two of
-//! three.
+//! Events after which neither the policy nor housekeeping has anything new to do: most of those in
+//! a busy library.
 //!
 //! A shuttle ends one leg of several, a drive reads the next request of its platter, a platter that
-//! waits is requested once more. None of this gives anyone something new to do. Whether an event is
-//! of this kind is not noted by the code that handles it, where it could be forgotten: what the
-//! policy sees of the machine or platter is compared before and after the event. All other events
-//! are followed by every rule.
+//! waits is requested once more. The handlers don't mark such events, since one could forget to.
+//! Instead, what the policy sees of the machine or platter is compared before and after the event;
+//! if that is the same, the policy says whether it may act nevertheless. All other events are
+//! followed by every rule.
 
 use fulgurite_domain::Micros;
 
@@ -14,7 +14,7 @@ use crate::policy::{Progress, customer_work};
 use crate::queue::Rank;
 use crate::{Actor, Berth, Controller, Drive, Event, Job, Operation, Platter, Shuttle, Whereabouts};
 
-/// What the policy and the chores see of what an event concerns.
+/// What the policy and housekeeping see of the machine or platter that an event concerns.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seen {
     /// The job of a shuttle on its way.
@@ -58,22 +58,23 @@ impl Controller {
     }
 
     fn see_drive(&self, drive: Drive) -> Seen {
-        let bays = self.panel.bays(drive);
-        let held = |bay: usize| bays[bay].held.map(|held| (held.purpose, held.stage == Stage::Released));
-        Seen::Drive(drive, [held(0), held(1)], customer_work(&self.panel, drive))
+        Seen::Drive(drive, self.see_held(drive), customer_work(&self.panel, drive))
     }
 
-    /// Whether anything that is seen has changed, so that the policy or the chores may have
-    /// something to do.
+    fn see_held(&self, drive: Drive) -> [Option<(Purpose, bool)>; 2] {
+        let bays = self.panel.bays(drive);
+        [0, 1].map(|bay: usize| bays[bay].held.map(|held| (held.purpose, held.stage == Stage::Released)))
+    }
+
+    /// Whether the policy or housekeeping may have something to do.
     pub(super) fn has_changed(&self, before: Seen) -> bool {
         let may_act_on = |progress| self.policy.may_act_on(&self.panel, progress);
         // Platters that fit nowhere are rare. Their shuttles look at the work of drives, too.
         !self.stranded.is_empty()
             || match before {
-                Seen::Job(shuttle, job) => self.panel.job(shuttle) != job,
+                Seen::Job(shuttle, job) => self.panel.job(shuttle) != job || may_act_on(Progress::OfShuttle { shuttle }),
                 Seen::Drive(drive, held, work) => {
-                    let Seen::Drive(_, now_held, now_work) = self.see_drive(drive) else { return true };
-                    held != now_held || work != now_work && may_act_on(Progress::OfDrive { drive, work_before: work })
+                    held != self.see_held(drive) || may_act_on(Progress::OfDrive { drive, work_before: work })
                 }
                 Seen::Waiting(platter, rank) => self.panel.queue.rank(platter) != rank || may_act_on(Progress::OfQueue { platter }),
             }

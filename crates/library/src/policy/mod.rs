@@ -1,5 +1,5 @@
-//! Policies: what moves next. Whenever the state changes, the controller asks the [`Policy`], which
-//! looks at the [`Panel`] and gives one shuttle one task; it is asked again until it has none. The
+//! Policies: what moves next. Whenever something changes that matters to it, the controller asks the
+//! [`Policy`], which looks at the [`Panel`] and gives one shuttle one task, again until it has none. The
 //! controller handles queues, drives, traffic, failures and housekeeping.
 
 mod balanced;
@@ -39,17 +39,23 @@ pub enum Task {
     },
 }
 
-/// Progress of work in its place.
+/// An event that moves no platter to another berth and changes no shuttle's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// A drive has read a request, or more of a platter that it holds is requested.
+    /// A shuttle with a job has ended a leg of its way.
+    OfShuttle {
+        /// The shuttle.
+        shuttle: Shuttle,
+    },
+    /// A drive has read a request, mounted a platter or switched, or more of a platter that it
+    /// holds is requested.
     OfDrive {
         /// The drive.
         drive: Drive,
-        /// About the time that the drive needed for its customers before.
+        /// Estimated time of its work for customers before the event.
         work_before: Micros,
     },
-    /// More of a platter is requested that waits, and its most urgent request is the same.
+    /// More of a waiting platter is requested, and its most urgent request is still the same.
     OfQueue {
         /// The platter.
         platter: Platter,
@@ -62,8 +68,9 @@ pub trait Policy: Send {
     /// the panel changes.
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
 
-    /// Whether the policy may have a task after some progress, which concerns neither the berth of
-    /// a platter nor the job of a shuttle. It is asked for tasks after all other events.
+    /// Whether the policy may have a task after progress that it should be asked about. After all
+    /// other events it is asked in any case. A policy that returns false and looks at the time is
+    /// asked later than it could be; if that matters, its deadline must be a fixed instant.
     fn may_act_on(&self, panel: &Panel, progress: Progress) -> bool {
         let _ = (panel, progress);
         true

@@ -85,7 +85,7 @@ struct Motion {
     waits_since: Option<Micros>,
     /// It made room for this shuttle and lets it plan first.
     yields_to: Option<Shuttle>,
-    /// The next part of its plan has to wait until a part of this shuttle's plan ends.
+    /// The next part of its plan waits for a part of this shuttle's plan.
     held_up_by: Option<Shuttle>,
     /// When its trip to the goal began, and the time of that trip on an empty panel.
     trip_start: Micros,
@@ -120,7 +120,7 @@ pub(crate) struct Traffic {
     /// Something changed since waiting shuttles last retried.
     is_changed: bool,
     last_retry: Micros,
-    /// Shuttles of whose plans a part has ended since those that they held up last retried.
+    /// Shuttles that have ended a part of their plan since held-up shuttles last retried.
     part_ended: Vec<Shuttle>,
     congestion: Congestion,
     now: Micros,
@@ -349,8 +349,8 @@ impl Traffic {
 
     /// Lets every waiting shuttle try again, highest number first. Shuttles without a plan retry
     /// only after a change, such as another shuttle's new plan, because nothing else can help, or
-    /// when it is time to ask for room again; those that are held up, after part of another plan
-    /// has ended.
+    /// when it is time to ask for room again; those that are held up, after the shuttle that holds
+    /// them up has ended a part of its plan.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
         let is_retry_due = self.waiting > 0 && (self.is_changed || self.now.since(self.last_retry) >= RETRY_INTERVAL);
         if !is_retry_due && self.part_ended.is_empty() {
@@ -414,8 +414,9 @@ impl Traffic {
         legs.push((shuttle, to));
     }
 
-    /// The first shuttle with a part that touches the next part of a plan, was planned to begin
-    /// earlier, and has not ended.
+    /// The shuttle with the lowest number that has a part ahead which touches the next part of a
+    /// plan and goes before it. It is enough to remember one: until that part has ended, the plan
+    /// can't go on, whatever the others do.
     fn first_before_next_part(&self, shuttle: Shuttle, plan: &Plan) -> Option<Shuttle> {
         let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
         let goes_before = |index: usize, other: &Motion| {

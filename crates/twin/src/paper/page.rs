@@ -89,7 +89,7 @@ impl Paper {
         line(
             &mut page,
             &format!(
-                "\nSeeds {seeds} for the default library under each policy and for the ablation; {} for most other points (`--seeds`, `--sweep-seeds`), and one for 100 libraries. Version {}; {} runs with {} million events.{quick}",
+                "\nSeeds {seeds} for the default library under each policy and for the ablation; {} for other points (`--seeds`, `--sweep-seeds`), except those that a chapter names, and one for 100 libraries. Version {}; {} runs with {} million events.{quick}",
                 self.settings.sweep_seeds,
                 env!("CARGO_PKG_VERSION"),
                 self.runs,

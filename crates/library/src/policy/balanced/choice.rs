@@ -63,12 +63,13 @@ impl Balanced {
         has_room && panel.is_reachable(drive) && customer_work(panel, drive) <= WAIT_FOR_DRIVE
     }
 
-    /// Whether a drive has become usable or unusable since it had `before` to do.
-    pub(super) fn passes_limit(&self, panel: &Panel, drive: Drive, before: Micros) -> bool {
-        let (now, incoming) = (customer_work(panel, drive), incoming_work(panel, drive));
-        let passes = |limit: Micros, more: Micros| (before + more <= limit) != (now + more <= limit);
-        passes(WAIT_FOR_DRIVE, Micros::ZERO)
-            || self.workers_max[self.section_of_drive[usize::from(drive.0)]] > 1 && passes(SECOND_SHUTTLE_BELOW, incoming)
+    /// Whether the work of a drive has crossed a limit below which it can be used, since it was
+    /// `work_before`: [`WAIT_FOR_DRIVE`] or, where two shuttles may work, [`SECOND_SHUTTLE_BELOW`].
+    pub(super) fn crosses_limit(&self, panel: &Panel, drive: Drive, work_before: Micros) -> bool {
+        let (work, incoming) = (customer_work(panel, drive), incoming_work(panel, drive));
+        let crosses = |limit: Micros, more: Micros| (work_before + more <= limit) != (work + more <= limit);
+        crosses(WAIT_FOR_DRIVE, Micros::ZERO)
+            || self.workers_max[self.section_of_drive[usize::from(drive.0)]] > 1 && crosses(SECOND_SHUTTLE_BELOW, incoming)
     }
 
     pub(super) fn has_usable_drive(&self, panel: &Panel, section: usize) -> bool {

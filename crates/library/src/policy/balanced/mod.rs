@@ -362,8 +362,8 @@ impl Policy for Balanced {
 
     fn may_act_on(&self, panel: &Panel, progress: Progress) -> bool {
         match progress {
-            Progress::OfDrive { drive, work_before } => self.passes_limit(panel, drive, work_before),
-            Progress::OfQueue { .. } => false,
+            Progress::OfDrive { drive, work_before } => self.crosses_limit(panel, drive, work_before),
+            Progress::OfShuttle { .. } | Progress::OfQueue { .. } => false,
         }
     }
 
@@ -376,8 +376,8 @@ impl Policy for Balanced {
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
-        // Only an idle shuttle could bring verification back. While there is one, each change of
-        // the lines is followed by an update.
+        // Only an idle shuttle could bring verification back. While there is one, every change of
+        // a line leads to `assign`, which updates the suspension.
         panel.idle_shuttles().next()?;
         self.suspension.deadline(&self.techniques)
     }

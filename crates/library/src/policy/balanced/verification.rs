@@ -18,8 +18,8 @@ pub(super) struct Suspension {
     customers_only: Vec<bool>,
     /// When each section last had a waiting platter.
     last_waiting: Vec<Micros>,
-    /// When a section last had a waiting platter whose drives don't verify although none waits now:
-    /// the earliest of them.
+    /// Of the sections without a waiting platter whose drives don't verify: the earliest time at
+    /// which one last had one. As of the last update.
     quiet_since: Option<Micros>,
 }
 
