@@ -1,6 +1,6 @@
 //! A law: a policy that is asked for tasks after every event does the same as one that is asked
-//! only after events that matter to it. `balanced` looks at the time: asked more often, it may act a
-//! little sooner. Single tails differ by a few percent either way, so sums over three seeds are
+//! only after events that matter to it. `balanced` looks at the time: asked more often, it may act
+//! a little sooner. Single tails differ by a few percent either way, so sums over three seeds are
 //! compared.
 
 mod support;

@@ -1,6 +1,6 @@
-//! Policies: what moves next. Whenever something changes that matters to it, the controller asks the
-//! [`Policy`], which looks at the [`Panel`] and gives one shuttle one task, again until it has none. The
-//! controller handles queues, drives, traffic, failures and housekeeping.
+//! Policies: what moves next. Whenever something changes that matters to it, the controller asks
+//! the [`Policy`], which looks at the [`Panel`] and gives one shuttle one task, again until it has
+//! none. The controller handles queues, drives, traffic, failures and housekeeping.
 
 mod balanced;
 mod no_shuttles;

@@ -7,9 +7,9 @@ const EXPONENTS: [f64; 5] = [0.0, 0.5, 1.0, 1.2, 1.5];
 const KINDS: [(WorkloadKind, &str); 2] = [(WorkloadKind::Volume, "Volume"), (WorkloadKind::Iops, "IOPS")];
 const VARIANTS: [&str; 4] = ["no shuttles", "partitioned, no stealing", "partitioned", "balanced"];
 
-/// Seeds of the two policies that are compared, on IOPS from s = 1 on. There, the places of the most
-/// popular platters change the tail of `partitioned` by 10 to 20 % from seed to seed. On Volume, the
-/// policies differ by more, and runs take longer.
+/// Seeds of the two policies that are compared, on IOPS from s = 1 on. There, the places of the
+/// most popular platters change the tail of `partitioned` by 10 to 20 % from seed to seed. On
+/// Volume, the policies differ by more, and runs take longer.
 const SEEDS_IF_SKEWED: u32 = 5;
 
 /// Those that move shuttles.
