@@ -18,7 +18,7 @@ pub(crate) struct Paper {
     /// Number of seeds for the points that conclusions are drawn from
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
-    /// Number of seeds for other points (skewed reads on IOPS have at least 5, or --seeds if that
+    /// Number of seeds for other points (some skewed reads have at least 5, or --seeds if that
     /// is less); with 5 or more, their tails have intervals
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sweep_seeds: u32,

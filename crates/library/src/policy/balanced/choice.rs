@@ -214,3 +214,35 @@ fn incoming_work(panel: &Panel, drive: Drive) -> Micros {
     let incoming = panel.bays(drive).iter().filter_map(|bay| bay.incoming);
     Micros(incoming.map(|platter| panel.pace().visit.0 + u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0).sum())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Balanced, Bay, Berth, Drive, Held, Inventory, Layout, Pace, Panel, Platter, Policy, Progress, Purpose, ReadRequest, RequestId,
+        Slot, Stage, Techniques, Tracks, Whereabouts,
+    };
+    use fulgurite_domain::Micros;
+
+    #[test]
+    fn the_work_of_a_drive_matters_when_it_crosses_a_limit() {
+        let (layout, pace) = (Layout::default(), Pace::default());
+        let policy = Balanced::new(&layout, &pace, Techniques::default());
+        let inventory = Inventory { homes: vec![Slot(0)], tracks: 10_000, ..Inventory::default() };
+        let mut panel = Panel::new(layout, pace, &inventory);
+        let (drive, platter) = (Drive(0), Platter(0));
+        panel.platters[0].whereabouts = Whereabouts::Berth(Berth::Bay(drive, Bay(0)));
+        let held = Held { platter, purpose: Purpose::Customer, stage: Stage::Mounted, collector: None };
+        panel.drives[0].bays[0].held = Some(held);
+        let matters = |panel: &Panel, before_s: u64| {
+            let work_before = Micros(before_s * 1_000_000);
+            policy.may_act_on(panel, Progress::OfDrive { drive, work_before })
+        };
+        // Little is left: the next platter may be brought, unless that was so before.
+        assert_eq!([10, 29, 31, 600].map(|before_s| matters(&panel, before_s)), [false, false, true, true]);
+        // Reading takes minutes now: the other platters of the section go elsewhere.
+        let tracks = Tracks { first: 0, count: 5_000 };
+        panel.queue.push(Micros::ZERO, &ReadRequest { id: RequestId(0), platter, tracks, deadline: Micros::NEVER });
+        assert_eq!([10, 29, 31, 600].map(|before_s| matters(&panel, before_s)), [true, true, false, false]);
+        assert!(!policy.may_act_on(&panel, Progress::OfQueue { platter }));
+    }
+}
