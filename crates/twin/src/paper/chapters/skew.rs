@@ -113,7 +113,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             of(kind, MOVING[0]).map(|(exponent, _)| exponent).enumerate().map(row).collect::<Vec<_>>()
         });
         chapter.list(["travel time, tail", "exponent", MOVING[0], MOVING[1], MOVING[2]], trip_rows.collect());
-        chapter.add_paragraph(&format!(
+        chapter.add_paragraph(format!(
             "Requests for one platter share a visit, so skew changes the load on shuttles, but they also share a drive. \
              The rest depends on where the popular platters are, which differs from seed to seed. \
              On IOPS, from s = 1 on, `partitioned` and `balanced` therefore have {seeds_if_skewed} seeds. \
