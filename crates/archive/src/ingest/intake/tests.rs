@@ -1,3 +1,4 @@
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use super::*;
@@ -65,7 +66,7 @@ fn a_failed_batch_leaves_the_next_message_to_the_next_session() {
     keys.execute_batch("DROP TABLE key_slot").expect("dropped");
     let (committer, buffers, (ended, end)) = (intake.messages.clone(), intake.buffers.clone(), channel());
     std::thread::spawn(move || {
-        run(&archive, &queue, &committer, &buffers);
+        session::run(&archive, &queue, &committer, &buffers);
         ended.send(()).expect("the receiver is alive");
     });
     end.recv_timeout(SOON).expect("the intake ends");
