@@ -192,11 +192,15 @@ impl Balanced {
     /// How long the last platter that waits in a section now will have waited, if `workers`
     /// shuttles work there; zero if none waits.
     fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
+        let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
+        self.fetching(panel, section, workers).max(long)
+    }
+
+    /// The same without the time for reading.
+    fn fetching(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
         let Some(first) = self.first(panel, section) else { return Micros::ZERO };
         let age = panel.queue().age(first, panel.now());
-        let fetching = u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1));
-        let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
-        (age + Micros(fetching)).max(long)
+        age + Micros(u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1)))
     }
 
     /// How much more urgent another section must be, because the urgency of this one is uncertain.
@@ -241,7 +245,7 @@ impl Balanced {
             return Next::Do(task);
         }
         if waits {
-            if self.is_drive_free_soon(panel, own) {
+            if self.to_bring_abroad(panel, own).is_none() {
                 return Next::Wait;
             }
             if let Some(task) = self.fetch_abroad(panel, own, at) {
@@ -272,7 +276,7 @@ impl Balanced {
     fn work_in(&mut self, panel: &Panel, shuttle: Shuttle, section: usize) -> Option<Task> {
         let at = panel.position(shuttle);
         let task = self.fetch(panel, section, at).or_else(|| self.collect(panel, section, at));
-        let task = task.or_else(|| if self.is_drive_free_soon(panel, section) { None } else { self.fetch_abroad(panel, section, at) });
+        let task = task.or_else(|| self.fetch_abroad(panel, section, at));
         if task.is_some() {
             // A shuttle of that section that is away gets the other section instead.
             let own = std::mem::replace(&mut self.section_of_shuttle[usize::from(shuttle.0)], section);
@@ -300,7 +304,8 @@ impl Balanced {
 
     fn has_work_for_another(&self, panel: &Panel, section: usize) -> bool {
         let waits = self.waiting[section] > 0;
-        waits && (self.has_usable_drive(panel, section) || !self.is_drive_free_soon(panel, section)) || self.has_released(panel, section)
+        waits && (self.has_usable_drive(panel, section) || self.to_bring_abroad(panel, section).is_some())
+            || self.has_released(panel, section)
     }
 
     /// Lists the sections with work and no shuttle, and for each the nearest shuttle without work,
