@@ -1,4 +1,5 @@
-//! Runs that stop before all requests have ended: their completion times are lower bounds.
+//! Runs that stop before all requests have ended: their completion times are lower bounds. And
+//! requests that end without their bytes, which have no completion time.
 
 use fulgurite_domain::Micros;
 use fulgurite_twin::results::Missed;
@@ -54,7 +55,7 @@ fn no_limit_counts_as_kept_by_a_lower_bound() {
             missed.as_slice(),
             [
                 Missed::Censored { what: "the 99.9th percentile of completion times", .. },
-                Missed::Time { what: "the longest completion time", .. },
+                Missed::Censored { what: "the longest completion time", .. },
                 Missed::Censored { what: "the mean completion time", .. },
                 Missed::CensoredOverBound { .. },
             ]
@@ -63,4 +64,29 @@ fn no_limit_counts_as_kept_by_a_lower_bound() {
     );
     scenario.run.cool_down = Micros(30 * 24 * Micros::HOUR.0);
     assert!(matches!(scenario.expect.missed(&ran(&scenario)).as_slice(), [Missed::Time { what: "the longest completion time", .. }]));
+}
+
+#[test]
+fn a_library_that_loses_requests_does_not_look_fast() {
+    let of = |away: u16| {
+        let mut scenario = overloaded(Micros(30 * 24 * Micros::HOUR.0));
+        (scenario.layout.shuttles, scenario.libraries, scenario.away) = (20, 2, away);
+        scenario
+    };
+    let (mut whole, mut half) = (ran(&of(0)), ran(&of(1)));
+    let lost = half.outcomes.unavailable;
+    assert!(lost > half.requests / 4 && half.lost() > 0.25, "half of the platters can't be reached: {:?}", half.outcomes);
+    assert_eq!(half.completions.count() + lost, half.requests);
+    assert!(half.percentile_s(0.01) >= 0.5 * whole.percentile_s(0.01) && half.percentile_s(0.01) > 1.0);
+    assert!(half.bound.is_none() && whole.bound.is_some(), "the bound is of all requests");
+}
+
+#[test]
+fn nothing_measured_keeps_no_limit() {
+    let mut scenario = overloaded(Micros(30_000_000));
+    (scenario.workload.rate, scenario.run.measured) = (0.001, Micros(1_000));
+    scenario.expect.tail_at_most = Some(Micros(7 * 24 * Micros::HOUR.0));
+    let run = ran(&scenario);
+    assert_eq!(run.requests, 0);
+    assert!(matches!(scenario.expect.missed(&run).as_slice(), [Missed::Nothing { .. }]));
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use fulgurite_settings::{Override, SettingErrors};
+use fulgurite_settings::Override;
 use fulgurite_table::{Column, Table, Value};
 use fulgurite_twin::compare::{ComparedFigure, Comparison, compare as run_both};
 use fulgurite_twin::results::names;
@@ -45,10 +45,11 @@ pub(super) fn compare(session: &Session, asked: &Compare) -> Result<Outcome> {
     if asked.other.is_none() && asked.against.is_empty() {
         return Err(Misuse("B would be the same as A: name a second scenario, or a setting of B with --against".to_owned()).into());
     }
-    let (mut a, b) = read(asked)?;
+    let (mut a, mut b) = read(asked)?;
     if let Some(seed) = asked.seed {
         a.run.seed = seed;
     }
+    b.run.seed = a.run.seed;
     let bar = bar(session, 2 * u64::from(asked.seeds), RUNS);
     let sides = [(&a, "A"), (&b, "B")].map(|(scenario, side)| described(scenario, side, asked));
     let comparison =
@@ -70,13 +71,17 @@ pub(super) fn compare(session: &Session, asked: &Compare) -> Result<Outcome> {
             "A and B don't get the same requests, so values of one seed don't belong together, and the interval is wider than that of paired runs",
         );
     }
-    Ok(report_unfinished(&comparison))
+    let (unfinished, lost) = (report_unfinished(&comparison), report_lost(&comparison, [&a, &b]));
+    Ok(Outcome::troubled_if(unfinished || lost))
 }
 
 /// Reads A and B.
-fn read(asked: &Compare) -> Result<(Scenario, Scenario), SettingErrors> {
+fn read(asked: &Compare) -> Result<(Scenario, Scenario)> {
     let against = asked.against.iter().map(|text| Override::parse("--against", text));
     let against = against.collect::<Result<Vec<_>, _>>()?;
+    if asked.against.iter().any(|text| text.split('=').next().is_some_and(|name| name.trim() == "run.seed")) {
+        return Err(Misuse("--against run.seed: A and B run with the same seeds; set the first of both with --seed".to_owned()).into());
+    }
     let of_both = overrides(&asked.chosen.set)?;
     let of_b: Vec<Override> = of_both.iter().chain(&against).cloned().collect();
     let path_of_b: &Path = asked.other.as_ref().unwrap_or(&asked.chosen.scenario);
@@ -127,7 +132,7 @@ fn json_of(figure: &ComparedFigure, comparison: &Comparison, scenarios: [&Scenar
 }
 
 /// Prints which runs stopped before all requests had ended.
-fn report_unfinished(comparison: &Comparison) -> Outcome {
+fn report_unfinished(comparison: &Comparison) -> bool {
     let mut is_censored = false;
     for (side, runs) in [("A", &comparison.a), ("B", &comparison.b)] {
         for run in runs {
@@ -136,5 +141,22 @@ fn report_unfinished(comparison: &Comparison) -> Outcome {
             crate::diagnostics::trouble(&format!("{side}: {}, seed {}: {unfinished}", run.scenario, run.seed));
         }
     }
-    Outcome::troubled_if(is_censored)
+    is_censored
+}
+
+/// Prints which runs lost more requests than their scenario expects. Completion times are those of
+/// the others, so such runs can't be compared by them.
+fn report_lost(comparison: &Comparison, scenarios: [&Scenario; 2]) -> bool {
+    let sides = [("A", &comparison.a), ("B", &comparison.b)].into_iter().zip(scenarios);
+    let runs = sides.flat_map(|((side, runs), scenario)| runs.iter().map(move |run| (side, run, scenario.expect.lost_at_most)));
+    let mut is_troubled = false;
+    for (side, run, _) in runs.filter(|(_, run, at_most)| run.lost() > *at_most) {
+        is_troubled = true;
+        let lost = run.outcomes.unavailable + run.outcomes.refused;
+        crate::diagnostics::trouble(&format!(
+            "{side}: {}, seed {}: {lost} of {} requests ended without their bytes, and have no completion time",
+            run.scenario, run.seed, run.requests
+        ));
+    }
+    is_troubled
 }

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use fulgurite_table::Table;
 use fulgurite_twin::results::summary;
-use fulgurite_twin::sweep::{points, run_points};
+use fulgurite_twin::sweep::{Point, points, run_points};
 use serde_json::json;
 
-use super::{RUNS, Sweep, VERSION, bar, failed, overrides, report_missed, threads, write};
+use super::{Misuse, RUNS, Sweep, VERSION, bar, failed, overrides, report_missed, threads, write};
 use crate::{Outcome, Session, tables};
 
 /// Maximum number of combinations; more are a mistake.
@@ -22,6 +22,7 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     if let Some(folder) = &sweep.out {
         write::prepare(folder)?;
     }
+    check_placements(sweep, &points)?;
     let bar = bar(session, runs, RUNS);
     let results = run_points(points, sweep.seeds, sweep.threads.unwrap_or_else(threads), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
@@ -34,6 +35,20 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
         write::write(session, folder, &results)?;
     }
     Ok(report_missed(&results))
+}
+
+/// Places the platters of each combination, if they aren't in the same places in all. Otherwise a
+/// combination that doesn't fit would be noticed only after hours of other runs.
+fn check_placements(sweep: &Sweep, points: &[Point]) -> Result<()> {
+    let moves_platters = |name: &str| ["deployment.", "library.", "sets.", "ingest."].iter().any(|section| name.starts_with(section));
+    let is_moved = |point: &Point| point.varied.iter().any(|(name, _)| moves_platters(name));
+    for point in points.iter().filter(|point| is_moved(point)) {
+        if let Err(error) = point.scenario.stock(point.scenario.run.seed) {
+            let varied: Vec<String> = point.varied.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            return Err(Misuse(format!("{}, --vary {}: {error}", sweep.chosen.scenario.display(), varied.join(" "))).into());
+        }
+    }
+    Ok(())
 }
 
 /// The columns to print: the varied settings, which follow the first column, and the figures of

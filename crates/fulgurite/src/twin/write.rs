@@ -17,20 +17,22 @@ use crate::{Session, tables};
 const TIMELINE: &str = "timeline.csv";
 
 /// Creates the folder, and fails if it already contains results. Called before anything runs, so
-/// that no run is in vain.
+/// that no run is in vain. A scenario there may be one that the user wrote.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
-    prepare_for(folder, "runs.csv")
+    let tables = ["runs.csv", "runs.parquet", "runs.columns.csv", "means.csv", "means.parquet"];
+    prepare_for(folder, tables.into_iter().chain(["scenario.toml", "scenario-0.toml"]))
 }
 
 /// Like [`prepare`], for figures over time.
 pub(super) fn prepare_plot(folder: &Path) -> Result<()> {
-    prepare_for(folder, TIMELINE)
+    prepare_for(folder, [TIMELINE])
 }
 
-fn prepare_for(folder: &Path, first: &str) -> Result<()> {
+fn prepare_for(folder: &Path, files: impl IntoIterator<Item = &'static str>) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let path = folder.join(first);
-    ensure!(!path.exists(), "{} already exists, and is not replaced: name another folder", crate::text::path(&path));
+    for path in files.into_iter().map(|file| folder.join(file)) {
+        ensure!(!path.exists(), "{} already exists, and is not replaced: name another folder", crate::text::path(&path));
+    }
     Ok(())
 }
 

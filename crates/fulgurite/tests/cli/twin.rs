@@ -140,6 +140,17 @@ fn results_are_never_overwritten_and_can_be_reproduced() {
     place
         .run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,20", "--out", "results/one"])
         .fails_with(1, "runs.csv already exists");
+    // A scenario in the folder may be one that the user wrote.
+    place.write("own/scenario.toml", "# mine\nbase = '../traced.toml'\n[workload]\ntrace = '../reads.csv'\n");
+    place.run(&["twin", "run", "own/scenario.toml", "--out", "own"]).fails_with(1, "scenario.toml already exists");
+    assert!(place.read("own/scenario.toml").starts_with(b"# mine"));
+}
+
+#[test]
+fn a_combination_that_does_not_fit_is_noticed_before_the_first_run() {
+    let place = place();
+    let sweep = ["twin", "sweep", "small.toml", "--seeds", "1", "--vary", "library.platters=190,1000000", "--out", "swept"];
+    place.run(&sweep).fails_with(2, "small.toml, --vary library.platters=1000000: ");
 }
 
 #[test]
@@ -196,6 +207,9 @@ fn a_comparison_says_when_it_is_not_paired_or_censored() {
     place.run(&["twin", "compare", "small.toml"]).fails_with(2, "B would be the same as A");
     place.run(&["twin", "compare", "small.toml", "--against", "shuttles.cuont=1"]).fails_with(2, "--against shuttles.cuont=1");
     place.run(&["twin", "compare", "small.toml", "--against", "run.seed=2", "--figure", "tail"]).fails_with(2, "tail_s");
+    place.run(&["twin", "compare", "small.toml", "--against", "run.seed=2"]).fails_with(2, "with --seed");
+    let away = ["twin", "compare", "small.toml", "--seeds", "2", "--set", "deployment.libraries=2", "--against", "deployment.away=1"];
+    place.run(&away).fails_with(1, "requests ended without their bytes");
 }
 
 #[test]

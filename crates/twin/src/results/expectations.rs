@@ -24,6 +24,8 @@ pub enum Missed {
         censored: u64,
         expected: Micros,
     },
+    #[error("no request was measured that got its bytes, so {what} is unknown; expected at most {expected}")]
+    Nothing { what: &'static str, expected: Micros },
     #[error("a share of {found:.4} of the requests ended without their bytes; expected at most {expected}")]
     Lost {
         /// Measured share, 0 to 1.
@@ -37,7 +39,7 @@ pub enum Missed {
     #[error("the tail is {found:.3} times the bound; expected at most {expected} times")]
     OverBound { found: f64, expected: f64 },
     #[error(
-        "the scenario limits the tail over the bound, but no bound is known: there were too many reads to compute it, or so few that it is 0"
+        "the scenario limits the tail over the bound, but no bound is known: requests ended without their bytes, or there were too many reads to compute it, or so few that it is 0"
     )]
     NoBound,
     #[error("{found} written platters waited to be verified or were being verified; expected at most {expected}")]
@@ -60,13 +62,15 @@ impl Expectations {
         ];
         for (what, found_s, expected) in times {
             let Some(expected) = expected else { continue };
-            if found_s > expected.seconds() {
-                missed.push(Missed::Time { what, found_s, expected });
+            if run.completions.count() == 0 {
+                missed.push(Missed::Nothing { what, expected });
             } else if censored > 0 {
                 missed.push(Missed::Censored { what, found_s, censored, expected });
+            } else if found_s > expected.seconds() {
+                missed.push(Missed::Time { what, found_s, expected });
             }
         }
-        let lost = run.outcomes.lost();
+        let lost = run.lost();
         if lost > self.lost_at_most {
             missed.push(Missed::Lost { found: lost, expected: self.lost_at_most });
         }

@@ -10,6 +10,7 @@ use crate::sweep::PointRuns;
 const CONFIDENCE_LEVEL: f64 = 0.95;
 
 /// One row per run: the varied settings, the seed and all figures.
+/// A figure that was not measured in every run has no mean.
 ///
 /// # Panics
 /// If the points don't vary the same number of settings. They must be the same settings, in the
@@ -60,13 +61,13 @@ pub fn summary(points: &[PointRuns]) -> Table {
         row.push(Value::I64(point.runs.len() as i64));
         let by_run: Vec<Vec<Figure>> = point.runs.iter().map(figures).collect();
         for index in 0..by_run.first().map_or(0, Vec::len) {
-            let values: Vec<f64> = by_run.iter().filter_map(|figures| number(&figures[index].value)).collect();
-            let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-            row.push(mean.into());
+            // A mean of some of the runs could not be compared with means of all.
+            let values: Option<Vec<f64>> = by_run.iter().map(|figures| number(&figures[index].value)).collect();
+            row.push(values.as_ref().map(|values| values.iter().sum::<f64>() / values.len() as f64).into());
             if WITH_INTERVAL.contains(&by_run[0][index].name) {
                 // An interval around lower bounds says nothing about the mean.
-                let is_known = point.runs.iter().all(|run| run.unfinished.is_none());
-                let interval = is_known.then(|| confidence(&values, CONFIDENCE_LEVEL)).flatten();
+                let values = values.filter(|_| point.runs.iter().all(|run| run.unfinished.is_none()));
+                let interval = values.and_then(|values| confidence(&values, CONFIDENCE_LEVEL));
                 row.push(interval.map(|interval| interval.low()).into());
                 row.push(interval.map(|interval| interval.high()).into());
             }

@@ -285,7 +285,7 @@ impl Scenario {
         self.sets.zones.check()?;
         let most = f64::from(self.sets.shape.redundancy) / f64::from(members);
         let unavailable = self.sets.unavailable;
-        let expected = format!("0 to {:.1} %, the share of redundancy", 100.0 * most);
+        let expected = format!("0 to {:.2} %, the share of redundancy", (10_000.0 * most).floor() / 100.0);
         range("sets.unavailable", (0.0..=most).contains(&unavailable), Number(unavailable), expected)?;
         range("platters.tracks", self.tracks > 0, Count(self.tracks.into()), "1 or more")?;
         if self.layout.shuttles == 0 && self.policy.name != PolicyName::NoShuttles {
@@ -296,7 +296,9 @@ impl Scenario {
             if fault.library.0 >= self.libraries {
                 return Err(ScenarioError::FaultElsewhere { index, found: fault.library.0, libraries: self.libraries });
             }
-            self.mechanics_of(fault.library).check(&self.layout).map_err(|source| ScenarioError::Fault { index, source })?;
+            // Alone, so that no other fault is blamed for it.
+            let alone = Self { faults: vec![fault.clone()], ..self.clone() };
+            alone.mechanics_of(fault.library).check(&self.layout).map_err(|source| ScenarioError::Fault { index, source })?;
         }
         range("run.measured", self.run.measured > Micros::ZERO, Time(self.run.measured), "more than nothing")?;
         range("run.seeds", self.run.seeds > 0, Count(self.run.seeds.into()), "1 or more")?;

@@ -80,7 +80,7 @@ fn conflicting_settings_are_rejected_at_their_position() {
         errors("[workload]\nrate = '0.01 /s'"),
         "a.toml:2:8: `workload.rate`: expected at least 0.1394 a second, the rate of the bursts alone; found \"0.01 /s\""
     );
-    assert!(errors("[sets]\nunavailable = '16 %'").contains("`sets.unavailable`: expected 0 to 15.8 %, the share of redundancy"));
+    assert!(errors("[sets]\nunavailable = '16 %'").contains("`sets.unavailable`: expected 0 to 15.78 %, the share of redundancy"));
     assert!(errors("[workload]\npreset = 'trace'").contains("the path of a trace"));
     assert!(errors("[shuttles]\ncount = 0").contains("unless the policy is \"no-shuttles\""));
     assert_eq!(errors("[shuttles]\ncount = 0\n[policy]\nname = 'no-shuttles'"), "none");
@@ -88,6 +88,9 @@ fn conflicting_settings_are_rejected_at_their_position() {
     assert!(errors("[decode]\nused = true\nworkers = [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]").contains("one or more"));
     assert!(errors("[ingest]\nused = true").contains("`verification.of`: expected \"written\""));
     assert!(errors("[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 20").contains("the library has 20"));
+    let second =
+        "[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 3\n[[faults.planned]]\nat = '2 h'\nwhat = 'drive-down'\nnumber = 20";
+    assert!(errors(second).contains("`faults.planned.1.number`"), "{}", errors(second));
     assert!(errors("[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 2\nlibrary = 1").contains("one of the libraries"));
 }
 

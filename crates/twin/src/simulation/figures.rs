@@ -255,6 +255,13 @@ impl Run {
         self.unfinished.map_or(0, |unfinished| unfinished.requests)
     }
 
+    /// Share of all requests that ended without their bytes; 0 without requests. With censored
+    /// requests, it is a lower bound.
+    #[must_use]
+    pub fn lost(&self) -> f64 {
+        over(self.outcomes.unavailable + self.outcomes.refused, self.requests)
+    }
+
     /// A percentile of the completion times in seconds, such as `part` = 0.999 for the tail; 0
     /// without requests.
     pub fn percentile_s(&mut self, part: f64) -> f64 {

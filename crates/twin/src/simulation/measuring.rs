@@ -8,7 +8,7 @@
 //! ```
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Congestion, Drive, Library, Region, RequestId, Shard, Shuttle};
+use fulgurite_library::{Congestion, Drive, Library, Region, RegionOutcome, RequestId, Shard, Shuttle};
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
 use super::figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
@@ -156,7 +156,11 @@ impl Measuring {
         let completion_time = ended.at.since(ended.arrived);
         self.spent_us += completion_time.0;
         if ended.is_measured {
-            self.completions.record(completion_time.0);
+            // A request that was given up has no completion time. It may have ended at once, and
+            // would make a library that loses requests look fast.
+            if matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered) {
+                self.completions.record(completion_time.0);
+            }
             self.outcomes.count(ended.outcome);
             self.bytes += ended.bytes;
             self.last_end = ended.at;
@@ -187,7 +191,9 @@ impl Measuring {
             evasions: end.congestion.evasions - begin.congestion.evasions,
         };
         let trip_tail = Micros(self.trips.percentile(TAIL_QUANTILE).unwrap_or(0));
-        let bound = self.arrivals.map(|arrivals| Bound::of(scenario, stock, &arrivals, self.requests));
+        // The bound is of all requests, the tail of those that got their bytes.
+        let arrivals = self.arrivals.filter(|_| self.outcomes.lost() == 0.0);
+        let bound = arrivals.map(|arrivals| Bound::of(scenario, stock, &arrivals, self.requests));
         Run {
             scenario: scenario.name.clone(),
             seed: 0,
