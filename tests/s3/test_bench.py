@@ -151,6 +151,24 @@ def test_what_cannot_be_done_is_said(own):
             assert ran.returncode == 2 and says in ran.stderr, (wrong, ran.stderr)
         nowhere = bench(own, "--endpoint", "gone=http://127.0.0.1:1")
         assert nowhere.returncode == 1 and "connection refused" in nowhere.stderr
+        unknown = bench(own, "--endpoint", "gone=http://unknown.invalid:9000")
+        assert unknown.returncode == 1 and "no connection to unknown.invalid: " in unknown.stderr, unknown.stderr
+        # A wrong path is noticed before the load, not after it.
+        for option in ("--csv", "--html"):
+            ran = bench(own, "--operations", "5", "--prefix", "never/", option, "/nowhere/results")
+            assert ran.returncode == 1 and "/nowhere/results" in ran.stderr, ran.stderr
+        assert count(connect(own.server, own.account), "never/") == []
+
+
+def test_rounds_without_success_have_no_times(own, tmp_path):
+    """A round in which nothing succeeded must not look fast."""
+    with own:
+        ran = bench(own, "--workload", "delete", "--objects", "20", "--rounds", "2", "--csv", str(tmp_path / "rounds.csv"))
+        assert ran.returncode == 1, ran.stderr
+        with (tmp_path / "rounds.csv").open(newline="") as file:
+            first = next(row for row in csv.DictReader(file) if row["done"] == "20")
+        (shown,) = [line.split() for line in ran.stdout.splitlines() if line.split()[:2] == ["here", "delete"]]
+        assert float(shown[6]) == pytest.approx(float(first["p50_ms"]), rel=1e-3), ran.stdout
 
 
 @pytest.mark.parametrize("rate", [50])

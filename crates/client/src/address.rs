@@ -91,7 +91,11 @@ impl Address {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let failed = |error: io::Error| format!("no connection: {}", error.kind());
+        let failed = |error: io::Error| match error.raw_os_error() {
+            Some(_) => format!("no connection: {}", error.kind()),
+            // The host was not found, which has no kind of its own.
+            None => format!("no connection to {}: {error}", self.host),
+        };
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let stream: Box<dyn Stream> = match &self.tls {

@@ -30,8 +30,9 @@ pub const COLUMNS: [(&str, &str, &str); 19] = [
 /// Rows of results: one for each operation that was tried.
 #[must_use]
 pub fn rows(target: &str, round: u32, run: &Run) -> Vec<Vec<Value>> {
-    let milliseconds = |time: std::time::Duration| Value::F64(time.as_secs_f64() * 1e3);
     let row = |operation: Operation, figures: &Figures| {
+        // Where nothing succeeded, there are no times.
+        let milliseconds = |time: std::time::Duration| if figures.done > 0 { Value::F64(time.as_secs_f64() * 1e3) } else { Value::Missing };
         let by_time = |count: u64| Value::F64(count as f64 / run.seconds.max(1e-9));
         let errors: Vec<String> = figures.errors.iter().map(|(kind, count)| format!("{count} x {kind}")).collect();
         vec![

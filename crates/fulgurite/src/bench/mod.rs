@@ -176,6 +176,11 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
         session.answer(|| serde_json::json!({ "prefix": prefix, "objects": needed }));
         return Ok(Outcome::Good);
     }
+    // A load may take hours, so its results must not be lost to a wrong path.
+    for path in asked.csv.iter().chain(&asked.html) {
+        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        file.with_context(|| path.display().to_string())?;
+    }
     print::begin(session, asked, &load, &prefix);
     for round in 1..=asked.rounds {
         for each in &mut loaded {
@@ -197,18 +202,17 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
         }
     }
     let results = results.note("workload", &load.mix).note("prefix", &prefix);
+    let named: Vec<(&str, &[Run])> = loaded.iter().map(|each| (each.target.name.as_str(), &each.runs[..])).collect();
+    print::end(session, asked, &load, &prefix, &named);
     if let Some(path) = &asked.csv {
         let mut csv = Vec::new();
         results.write_csv(&mut csv)?;
         std::fs::write(path, csv).with_context(|| path.display().to_string())?;
     }
     if let Some(path) = &asked.html {
-        let runs: Vec<(&str, &[Run])> = loaded.iter().map(|each| (each.target.name.as_str(), &each.runs[..])).collect();
-        let page = fulgurite_load::page(&print::title(asked, &load), &runs)?;
+        let page = fulgurite_load::page(&print::title(asked, &load), &named)?;
         std::fs::write(path, page).with_context(|| path.display().to_string())?;
     }
-    let named: Vec<(&str, &[Run])> = loaded.iter().map(|each| (each.target.name.as_str(), &each.runs[..])).collect();
-    print::end(session, asked, &load, &prefix, &named);
     let is_short = |run: &Run| run.was_stopped || run.ran_out || run.operations.iter().any(|figures| figures.failures() > 0);
     let is_incomplete = loaded.iter().any(|each| each.runs.len() < asked.rounds as usize || each.runs.iter().any(is_short));
     Ok(Outcome::troubled_if(is_incomplete))

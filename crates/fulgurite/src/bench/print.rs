@@ -118,11 +118,11 @@ fn summary(targets: &[(&str, &[Run])]) -> Table {
                 continue;
             }
             let middle = |measure: &dyn Fn(&Run) -> f64| Value::F64(rounded(median(runs.iter().map(measure).collect())));
-            let time = |share: f64| middle(&move |run: &Run| of(run).time(share).as_secs_f64() * 1e3);
-            let server = |measure: fn(&Run) -> Option<f64>| {
-                let values: Vec<f64> = runs.iter().filter_map(measure).collect();
-                if values.is_empty() { Value::Missing } else { Value::F64(rounded(median(values))) }
-            };
+            let known = |values: Vec<f64>| if values.is_empty() { Value::Missing } else { Value::F64(rounded(median(values))) };
+            // A round in which nothing succeeded has no times.
+            let with_times = || runs.iter().map(of).filter(|figures| figures.done > 0);
+            let time = |share: f64| known(with_times().map(|figures| figures.time(share).as_secs_f64() * 1e3).collect());
+            let server = |measure: fn(&Run) -> Option<f64>| known(runs.iter().filter_map(measure).collect());
             let row = [
                 Value::from(*name),
                 operation.name().into(),
