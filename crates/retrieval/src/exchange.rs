@@ -12,6 +12,7 @@ use hyper::body::{Body, Incoming};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use crate::files::FileError;
 use crate::upload::FileBody;
 
 /// Timeout for a response that makes no progress. The server looks up the whole list before it
@@ -42,9 +43,9 @@ pub enum ExchangeError {
     /// The command was stopped.
     #[error("stopped")]
     Stopped,
-    /// A file of the retrieval can't be written.
-    #[error("{0}")]
-    File(#[source] io::Error),
+    /// A file of the retrieval can't be read or written.
+    #[error(transparent)]
+    File(FileError),
 }
 
 impl ExchangeError {
@@ -102,7 +103,7 @@ impl<'a> Exchange<'a> {
         unreachable!("the last attempt returns")
     }
 
-    /// Sends a request with the content of a file, and reads its response to the end.
+    /// Sends a request with the content of a file, and returns the body of its response.
     pub(crate) fn send(
         &self,
         server: &Server,
@@ -110,12 +111,14 @@ impl<'a> Exchange<'a> {
         path: &str,
         headers: &[(&str, &str)],
         content: FileBody,
-    ) -> Result<(), ExchangeError> {
+    ) -> Result<Vec<u8>, ExchangeError> {
         let length = (*method == Method::PUT).then_some(content.bytes());
         let body = self.begin(server, method, path, headers, length, content)?;
-        io::copy(&mut Response { exchange: self, body, piece: Bytes::new(), failure: None }, &mut io::sink())
-            .map_err(|error| ExchangeError::Failed(error.to_string()))?;
-        Ok(())
+        let (mut response, mut text) = (Response { exchange: self, body, piece: Bytes::new(), failure: None }, Vec::new());
+        match response.read_to_end(&mut text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(response.failed(|| ExchangeError::Failed(error.to_string()))),
+        }
     }
 
     /// Fails if the command is stopped.

@@ -7,13 +7,15 @@
 //! FOLDER/_part-000001.uploaded            a part is in the bucket, and no longer in the folder
 //! FOLDER/_retrieval/job.json              what is retrieved
 //! FOLDER/_retrieval/sorted, parts.json    the list in reading order, and where parts begin
+//! FOLDER/_retrieval/into.json             the prefix of the parts, once it was found to be free
+//! FOLDER/_retrieval/part-000001.json      the length of a complete part
 //! ```
 //!
 //! Programs that read a folder of Parquet files ignore names that begin with an underscore.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +25,7 @@ use fulgurite_digest::{Algorithm, Digester};
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::{Exchange, ExchangeError, OnRetry};
+use crate::files::{at, write_whole};
 use crate::list::ListError;
 use crate::order::{self, Part, read_line};
 use crate::part::{self, Fetched, PartFiles};
@@ -179,6 +182,9 @@ pub enum RetrievalError {
 /// The file that says where parts begin. It exists once the list is sorted.
 const PARTS: &str = "parts.json";
 
+/// The file that says which prefix of a bucket this retrieval may put parts under.
+const INTO: &str = "into.json";
+
 /// The extension of the list of a part's failed objects.
 const FAILED: &str = "failed.jsonl";
 /// The extension of the file that says that a part is in the bucket.
@@ -246,13 +252,17 @@ impl<'a> Retrieval<'a> {
 
     fn run_in_folder(&self, progress: &mut dyn Progress, on_retry: &OnRetry<'_>, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
         let list_sha256 = digest(&self.settings.list)?;
-        std::fs::create_dir_all(&self.state)?;
+        std::fs::create_dir_all(&self.state).map_err(at(&self.state))?;
         let _lock = self.lock()?;
+        let exchange = Exchange::new(self.server, on_retry, stop)?;
         if let Some(destination) = &self.settings.destination {
-            destination.check(&Exchange::new(self.server, on_retry, stop)?)?;
+            destination.check(&exchange)?;
         }
         self.claim(&list_sha256)?;
+        // Sorting may take hours: what can be refused before is refused before.
+        self.check_prefix(&exchange)?;
         let parts = self.parts(&list_sha256, progress, on_retry, stop)?;
+        self.claim_prefix(&exchange)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
         let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.is_done(*index)).collect();
         self.remove_uploaded(parts.len())?;
@@ -270,9 +280,22 @@ impl<'a> Retrieval<'a> {
     /// Whether a part is where it belongs.
     fn is_done(&self, index: usize) -> bool {
         match self.settings.destination {
-            None => self.path_of(index).exists(),
+            None => self.is_whole(index),
             Some(_) => self.hidden_path_of(index, UPLOADED).exists(),
         }
+    }
+
+    /// Whether a part is complete in the folder, and as long as when it was written.
+    fn is_whole(&self, index: usize) -> bool {
+        let Ok(found) = std::fs::metadata(self.path_of(index)) else { return false };
+        // Earlier releases didn't record it.
+        let recorded = std::fs::read(self.length_path_of(index)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        found.len() >= recorded.unwrap_or(1)
+    }
+
+    /// The path of the file with a part's length.
+    fn length_path_of(&self, index: usize) -> PathBuf {
+        self.state.join(format!("part-{:06}.json", index + 1))
     }
 
     /// The path of a part.
@@ -288,11 +311,12 @@ impl<'a> Retrieval<'a> {
     /// Locks the folder against other processes. The system releases the lock when this process
     /// ends.
     fn lock(&self) -> Result<File, RetrievalError> {
-        let file = File::options().create(true).append(true).open(self.state.join("lock"))?;
+        let path = self.state.join("lock");
+        let file = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(RetrievalError::InUse { folder: self.settings.folder.clone() }),
-            Err(TryLockError::Error(error)) => Err(error.into()),
+            Err(TryLockError::Error(error)) => Err(at(&path)(error).into()),
         }
     }
 
@@ -325,18 +349,47 @@ impl<'a> Retrieval<'a> {
                 self.refuse_parts()?;
                 Ok(write_whole(&path, &job)?)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(at(&path)(error).into()),
         }
     }
 
     /// Refuses a folder with parts: they would be taken for those of the list that is sorted next.
     fn refuse_parts(&self) -> Result<(), RetrievalError> {
-        for entry in std::fs::read_dir(&self.settings.folder)? {
-            if entry?.file_name().to_string_lossy().starts_with("part-") {
-                return Err(RetrievalError::Unknown { folder: self.settings.folder.clone() });
+        if self.has_parts()? { Err(RetrievalError::Unknown { folder: self.settings.folder.clone() }) } else { Ok(()) }
+    }
+
+    /// Whether the folder has complete parts, or says that some are in the bucket.
+    fn has_parts(&self) -> Result<bool, ExchangeError> {
+        let folder = &self.settings.folder;
+        for entry in std::fs::read_dir(folder).map_err(at(folder))? {
+            let name = entry.map_err(at(folder))?.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("part-") || name.starts_with("_part-") && name.ends_with(&format!(".{UPLOADED}")) {
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Refuses a prefix with parts, unless they may be this retrieval's own: an earlier run may
+    /// have ended between putting a part and recording that.
+    fn check_prefix(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
+        let Some(destination) = &self.settings.destination else { return Ok(()) };
+        let path = self.state.join(INTO);
+        let is_claimed = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice::<String>(&text).is_ok_and(|claimed| claimed == destination.address()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(at(&path)(error).into()),
+        };
+        // Earlier releases didn't record the claim.
+        if is_claimed || self.has_parts()? { Ok(()) } else { destination.refuse_parts(exchange) }
+    }
+
+    /// Records that the parts under the prefix are this retrieval's, before it puts the first.
+    fn claim_prefix(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
+        let Some(destination) = &self.settings.destination else { return Ok(()) };
+        self.check_prefix(exchange)?;
+        Ok(write_whole(&self.state.join(INTO), &destination.address())?)
     }
 
     /// The parts of the sorted list, which an earlier run may have sorted.
@@ -360,7 +413,7 @@ impl<'a> Retrieval<'a> {
                 write_whole(&path, &parts)?;
                 Ok(parts)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(at(&path)(error).into()),
         }
     }
 
@@ -410,7 +463,7 @@ impl<'a> Retrieval<'a> {
         on_progress: &mut dyn FnMut(Fetched),
     ) -> Result<Fetched, RetrievalError> {
         // An earlier run may have retrieved it, and ended before it was in the bucket.
-        let fetched = match self.path_of(index).exists() {
+        let fetched = match self.is_whole(index) {
             true => Fetched::default(),
             false => self.fetch_file(exchange, index, part, on_progress)?,
         };
@@ -424,7 +477,7 @@ impl<'a> Retrieval<'a> {
     /// from the folder.
     fn upload(&self, exchange: &Exchange<'_>, destination: &Destination, index: usize) -> Result<(), RetrievalError> {
         let (path, failed) = (self.path_of(index), self.hidden_path_of(index, FAILED));
-        let bytes = std::fs::metadata(&path)?.len();
+        let bytes = std::fs::metadata(&path).map_err(at(&path))?.len();
         if bytes > PUT_BYTES_MAX {
             return Err(RetrievalError::PartTooLarge { path, bytes });
         }
@@ -434,18 +487,19 @@ impl<'a> Retrieval<'a> {
         }
         destination.put(exchange, &path, &name(&path))?;
         write_whole(&self.hidden_path_of(index, UPLOADED), &format!("{}{}", destination.address(), name(&path)))?;
-        Ok(std::fs::remove_file(&path)?)
+        Ok(std::fs::remove_file(&path).map_err(at(&path))?)
     }
 
     /// Removes parts that are in the bucket: an earlier run may have ended between recording that
     /// and removing them.
-    fn remove_uploaded(&self, parts: usize) -> io::Result<()> {
+    fn remove_uploaded(&self, parts: usize) -> Result<(), ExchangeError> {
         if self.settings.destination.is_none() {
             return Ok(());
         }
         for index in (0..parts).filter(|index| self.is_done(*index)) {
-            match std::fs::remove_file(self.path_of(index)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            let path = self.path_of(index);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&path)(error)),
                 _ => {}
             }
         }
@@ -459,16 +513,21 @@ impl<'a> Retrieval<'a> {
         part: Part,
         on_progress: &mut dyn FnMut(Fetched),
     ) -> Result<Fetched, RetrievalError> {
-        let mut sorted = BufReader::new(File::open(self.sorted())?);
-        sorted.seek(SeekFrom::Start(part.offset))?;
+        let path = self.sorted();
+        let mut sorted = BufReader::new(File::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => damaged(&path, &"it is missing"),
+            _ => at(&path)(error).into(),
+        })?);
+        sorted.seek(SeekFrom::Start(part.offset)).map_err(at(&path))?;
         let mut objects = Vec::new();
         for _ in 0..part.objects {
-            let object = read_line::<Requested>(&mut sorted).map_err(|error| damaged(&self.sorted(), &error))?;
-            objects.push(object.ok_or_else(|| damaged(&self.sorted(), &"it ends early"))?);
+            let object = read_line::<Requested>(&mut sorted).map_err(|error| damaged(&path, &error))?;
+            objects.push(object.ok_or_else(|| damaged(&path, &"it ends early"))?);
         }
         let extension = self.settings.format.extension();
         let (partial, complete) = (self.hidden_path_of(index, &format!("{extension}.partial")), self.path_of(index));
-        let files = PartFiles { partial: &partial, complete: &complete, failed: &self.hidden_path_of(index, FAILED) };
+        let (failed, length) = (self.hidden_path_of(index, FAILED), self.length_path_of(index));
+        let files = PartFiles { partial: &partial, complete: &complete, failed: &failed, length: &length };
         let fetched = part::fetch(exchange, &objects, self.settings.format, &files, on_progress);
         if fetched.is_err() {
             // The next run would replace it.
@@ -479,18 +538,18 @@ impl<'a> Retrieval<'a> {
 
     /// Number of objects of a part that the server could not send.
     fn count_failed(&self, index: usize) -> Result<u64, RetrievalError> {
-        match File::open(self.hidden_path_of(index, FAILED)) {
+        let path = self.hidden_path_of(index, FAILED);
+        match File::open(&path) {
             Ok(file) => {
                 let mut lines = BufReader::new(file);
                 let mut count = 0;
-                let path = self.hidden_path_of(index, FAILED);
                 while read_line::<serde::de::IgnoredAny>(&mut lines).map_err(|error| damaged(&path, &error))?.is_some() {
                     count += 1;
                 }
                 Ok(count)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(at(&path)(error).into()),
         }
     }
 }
@@ -541,14 +600,4 @@ fn digest(path: &Path) -> Result<String, RetrievalError> {
             count => digester.update(&buffer[..count]),
         }
     }
-}
-
-/// Writes a file atomically: after a crash, the path has its previous state or the new content.
-fn write_whole(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    let mut file = File::create(&partial)?;
-    file.write_all(&serde_json::to_vec_pretty(value)?)?;
-    file.sync_all()?;
-    std::fs::rename(&partial, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

@@ -17,6 +17,7 @@
 
 mod bulk;
 mod exchange;
+mod files;
 mod job;
 mod list;
 mod order;
@@ -29,6 +30,7 @@ pub use fulgurite_client::Requested;
 
 pub use bulk::{Arrived, Bulk, OBJECTS_MAX, Position};
 pub use exchange::{ExchangeError, OnRetry};
+pub use files::FileError;
 pub use job::{Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 pub use list::ListError;
 pub use upload::Destination;

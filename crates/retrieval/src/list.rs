@@ -44,16 +44,19 @@ pub enum ListError {
 }
 
 /// Passes each object of a list to `each`, in order. Empty lines are skipped. Lists whose names end
-/// in `.jsonl` or `.ndjson` have a JSON object or a string on each line, others a key.
+/// in `.jsonl` or `.ndjson`, in any case, have a JSON object or a string on each line, others a
+/// key.
 ///
 /// # Errors
 /// [`ListError`], or that of `each`.
 pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Requested) -> Result<(), E>) -> Result<(), E> {
     let io_error = |source| ListError::Io { path: path.to_owned(), source };
-    if path.extension().is_some_and(|extension| extension == "json") {
+    let is_named =
+        |endings: &[&str]| path.extension().is_some_and(|extension| endings.iter().any(|ending| extension.eq_ignore_ascii_case(ending)));
+    if is_named(&["json"]) {
         return Err(ListError::Name(path.to_owned()).into());
     }
-    let is_json = path.extension().is_some_and(|extension| extension == "jsonl" || extension == "ndjson");
+    let is_json = is_named(&["jsonl", "ndjson"]);
     let mut reader = BufReader::with_capacity(1 << 20, File::open(path).map_err(io_error)?);
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
@@ -176,7 +179,10 @@ mod tests {
             let line = format!(r#"{{"key": "a", "range": "{range}"}}"#);
             assert_eq!(of("list.jsonl", line.as_bytes()).is_ok(), is_valid, "{range}");
         }
-        assert!(of("list.json", b"").is_err());
+        assert!(of("list.json", b"").is_err() && of("LIST.JSON", b"").is_err());
+        for name in ["LIST.JSONL", "list.Ndjson"] {
+            assert_eq!(of(name, br#"{"key": "a"}"#), Ok(vec![Requested::new("a")]), "{name}");
+        }
         for wrong in [r#"{"key": "a", "versionId": "7"}"#, r#"{"version_id": "7"}"#, "7", "a", "{"] {
             assert!(of("list.ndjson", wrong.as_bytes()).expect_err(wrong).starts_with("line 1: "), "{wrong}");
         }

@@ -17,6 +17,7 @@ use fulgurite_client::{BULK_GET_ORDER_QUERY, Requested, bulk_get_body};
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::{Exchange, ExchangeError};
+use crate::files::at;
 use crate::job::{Format, RetrievalError, Settings};
 use crate::list;
 use crate::rows::CONTENT_BYTES_MAX;
@@ -64,7 +65,7 @@ pub(crate) fn sort(
     let mut runs = Runs { folder: sorted.with_extension("runs"), files: Vec::new(), run: Vec::new() };
     // Left over from an attempt that was killed.
     let _ = std::fs::remove_dir_all(&runs.folder);
-    std::fs::create_dir_all(&runs.folder)?;
+    std::fs::create_dir_all(&runs.folder).map_err(at(&runs.folder))?;
     let (mut piece, mut piece_bytes, mut placed) = (Vec::new(), 0, 0);
     let mut place = |piece: &mut Vec<Requested>, runs: &mut Runs| -> Result<(), RetrievalError> {
         placed += piece.len() as u64;
@@ -123,20 +124,20 @@ struct Runs {
 }
 
 impl Runs {
-    fn add(&mut self, placed: Vec<Placed>) -> io::Result<()> {
+    fn add(&mut self, placed: Vec<Placed>) -> Result<(), ExchangeError> {
         self.run.extend(placed);
         if self.run.len() >= RUN_OBJECTS { self.end_run() } else { Ok(()) }
     }
 
-    fn end_run(&mut self) -> io::Result<()> {
+    fn end_run(&mut self) -> Result<(), ExchangeError> {
         let mut run = std::mem::take(&mut self.run);
         run.sort_unstable();
         let path = self.folder.join(self.files.len().to_string());
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(at(&path))?);
         for placed in &run {
-            write_line(&mut file, placed)?;
+            write_line(&mut file, placed).map_err(at(&path))?;
         }
-        file.flush()?;
+        file.flush().map_err(at(&path))?;
         self.files.push(path);
         Ok(())
     }
@@ -147,14 +148,14 @@ impl Runs {
         let mut readers = Vec::new();
         let mut heads = BinaryHeap::new();
         for path in &self.files {
-            let mut reader = BufReader::with_capacity(256 << 10, File::open(path)?);
-            if let Some(placed) = read_line::<Placed>(&mut reader)? {
+            let mut reader = BufReader::with_capacity(256 << 10, File::open(path).map_err(at(path))?);
+            if let Some(placed) = read_line::<Placed>(&mut reader).map_err(at(path))? {
                 heads.push(Reverse((placed, readers.len())));
             }
             readers.push(reader);
         }
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(sorted)?);
-        let (mut parts, mut at, mut body_length) = (Vec::new(), 0, 0);
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(sorted).map_err(at(sorted))?);
+        let (mut parts, mut end, mut body_length) = (Vec::new(), 0, 0);
         let mut part = Part { offset: 0, objects: 0, bytes: 0 };
         while let Some(Reverse((placed, run))) = heads.pop() {
             if settings.format == Format::Parquet && placed.bytes > CONTENT_BYTES_MAX {
@@ -165,21 +166,22 @@ impl Runs {
                 || part.bytes.saturating_add(placed.bytes) > settings.part_bytes
                 || body_length + length > LIST_BYTES_MAX;
             if is_full && part.objects > 0 {
-                parts.push(std::mem::replace(&mut part, Part { offset: at, objects: 0, bytes: 0 }));
+                parts.push(std::mem::replace(&mut part, Part { offset: end, objects: 0, bytes: 0 }));
                 body_length = 0;
             }
             part.objects += 1;
             part.bytes = part.bytes.saturating_add(placed.bytes);
             body_length += length;
-            at += write_line(&mut out, &placed.object)?;
-            if let Some(next) = read_line(&mut readers[run])? {
+            end += write_line(&mut out, &placed.object).map_err(at(sorted))?;
+            if let Some(next) = read_line(&mut readers[run]).map_err(at(&self.files[run]))? {
                 heads.push(Reverse((next, run)));
             }
         }
         if part.objects > 0 {
             parts.push(part);
         }
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error).map_err(at(sorted))?;
+        file.sync_all().map_err(at(sorted))?;
         Ok(parts)
     }
 }

@@ -11,6 +11,7 @@ use fulgurite_client::{BULK_GET_QUERY, BulkGetError, BulkGetReport, Requested, b
 use serde::Serialize;
 
 use crate::exchange::{Exchange, ExchangeError, Response};
+use crate::files::{at, sync_folder, write_whole};
 use crate::job::Format;
 use crate::order::write_line;
 use crate::rows::RowWriter;
@@ -33,11 +34,13 @@ pub(crate) struct Fetched {
     pub(crate) bytes: u64,
 }
 
-/// The path of a part's file, while and after it is written, and of the list of its failed objects.
+/// The paths of a part's file, while and after it is written, and of what is recorded about it.
 pub(crate) struct PartFiles<'a> {
     pub(crate) partial: &'a Path,
     pub(crate) complete: &'a Path,
     pub(crate) failed: &'a Path,
+    /// Records the length of the complete file.
+    pub(crate) length: &'a Path,
 }
 
 /// Retrieves a part. `on_progress` gets what the current attempt has so far.
@@ -64,14 +67,20 @@ pub(crate) fn fetch(
         report.check(objects, so_far.retrieved)?;
         Ok(report)
     })?;
-    finish(files, objects, &report).map_err(ExchangeError::File)
+    finish(files, objects, &report)
 }
 
 fn to_tar(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u64)) -> Result<BulkGetReport, ExchangeError> {
-    let out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(ExchangeError::File)?);
+    let out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(at(path))?);
     let mut copied = Copied { response, out, error: None };
-    let result = read_bulk_get(&mut copied, |entry, _| {
+    let mut arriving = None;
+    let result = read_bulk_get(&mut copied, |entry, name| {
+        arriving = Some(name);
         let size = io::copy(entry, &mut io::sink())?;
+        if size != entry.size() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        arriving = None;
         on_object(size);
         Ok(())
     });
@@ -79,20 +88,22 @@ fn to_tar(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u6
     let result = result.and_then(|report| io::copy(&mut copied, &mut io::sink()).map(|_| report).map_err(BulkGetError::from));
     let Copied { response, out, error } = copied;
     if let Some(error) = error {
-        return Err(ExchangeError::File(error));
+        return Err(at(path)(error));
     }
-    let report = result.map_err(|error| response.failed(|| error.into()))?;
-    let file = out.into_inner().map_err(|error| ExchangeError::File(error.into_error()))?;
-    file.sync_all().map_err(ExchangeError::File)?;
+    let report = result.map_err(|error| naming(arriving, response.failed(|| error.into())))?;
+    let file = out.into_inner().map_err(|error| at(path)(error.into_error()))?;
+    file.sync_all().map_err(at(path))?;
     Ok(report)
 }
 
 fn to_parquet(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u64)) -> Result<BulkGetReport, ExchangeError> {
-    let file = File::create(path).map_err(ExchangeError::File)?;
-    let mut rows = RowWriter::new(file).map_err(ExchangeError::File)?;
-    let mut failed_to_write = None;
+    let file = File::create(path).map_err(at(path))?;
+    let mut rows = RowWriter::new(file).map_err(at(path))?;
+    let (mut failed_to_write, mut arriving) = (None, None);
     let result = read_bulk_get(&mut *response, |entry, name| {
+        arriving = Some(name.clone());
         let row = tar_part::row(entry, name)?;
+        arriving = None;
         on_object(row.content.len() as u64);
         rows.push(row).map_err(|error| {
             let text = error.to_string();
@@ -101,11 +112,23 @@ fn to_parquet(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMu
         })
     });
     if let Some(error) = failed_to_write {
-        return Err(ExchangeError::File(error));
+        return Err(at(path)(error));
     }
-    let report = result.map_err(|error| response.failed(|| error.into()))?;
-    rows.finish().map_err(ExchangeError::File)?;
+    let report = result.map_err(|error| naming(arriving, response.failed(|| error.into())))?;
+    rows.finish().map_err(at(path))?;
     Ok(report)
+}
+
+/// Adds the key of the entry that was cut off, so that the user can leave it out of the list: the
+/// server ends a response early if it can't read the rest of a large object.
+fn naming(arriving: Option<String>, error: ExchangeError) -> ExchangeError {
+    match (arriving, error) {
+        (Some(name), ExchangeError::Failed(why)) => {
+            let key = tar_part::key_of(&name).unwrap_or(name);
+            ExchangeError::Failed(format!("{why} while receiving {key:?}"))
+        }
+        (_, error) => error,
+    }
 }
 
 impl From<BulkGetError> for ExchangeError {
@@ -118,13 +141,14 @@ impl From<BulkGetError> for ExchangeError {
 }
 
 /// Writes what failed, and gives the part its name.
-fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &BulkGetReport) -> io::Result<Fetched> {
+fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &BulkGetReport) -> Result<Fetched, ExchangeError> {
     let mut fetched = Fetched::default();
     let mut failed = Vec::new();
     for (object, line) in objects.iter().zip(&report.objects) {
         if let Some(code) = &line.code {
             fetched.failed += 1;
-            write_line(&mut failed, &Failed { object, code, message: line.message.as_deref().unwrap_or_default() })?;
+            write_line(&mut failed, &Failed { object, code, message: line.message.as_deref().unwrap_or_default() })
+                .map_err(at(files.failed))?;
         } else {
             fetched.retrieved += 1;
             fetched.bytes += line.size.unwrap_or(0);
@@ -133,17 +157,19 @@ fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &BulkGetReport) 
     // An earlier attempt may have left a list.
     if fetched.failed > 0 {
         let partial = files.failed.with_extension("partial");
-        let mut file = File::create(&partial)?;
-        file.write_all(&failed)?;
-        file.sync_all()?;
-        std::fs::rename(&partial, files.failed)?;
+        let write = |mut file: File| file.write_all(&failed).and_then(|()| file.sync_all());
+        File::create(&partial).and_then(write).map_err(at(&partial))?;
+        std::fs::rename(&partial, files.failed).map_err(at(files.failed))?;
     } else if let Err(error) = std::fs::remove_file(files.failed)
         && error.kind() != io::ErrorKind::NotFound
     {
-        return Err(error);
+        return Err(at(files.failed)(error));
     }
-    std::fs::rename(files.partial, files.complete)?;
-    files.complete.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
+    // Recorded before the part gets its name, so that no complete part lacks its length.
+    let length = std::fs::metadata(files.partial).map_err(at(files.partial))?.len();
+    write_whole(files.length, &length)?;
+    std::fs::rename(files.partial, files.complete).map_err(at(files.complete))?;
+    sync_folder(files.complete)?;
     Ok(fetched)
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn row<R: Read>(entry: &mut tar::Entry<'_, R>, name: String) -> io::R
 }
 
 /// The key in an entry's name.
-fn key_of(name: &str) -> Option<String> {
+pub(crate) fn key_of(name: &str) -> Option<String> {
     let whole = match name.strip_prefix("ranges/") {
         Some(rest) => rest.split_once('/')?.1,
         None => name,

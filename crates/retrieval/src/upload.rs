@@ -12,13 +12,16 @@ use fulgurite_client::Server;
 use fulgurite_digest::{Algorithm, Digester};
 use http::{Method, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::exchange::{Exchange, ExchangeError};
+use crate::files::at;
 use crate::job::RetrievalError;
 
 /// Bytes of a path that aren't escaped.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+/// Bytes of a value in a query that aren't escaped.
+const QUERY: &AsciiSet = &PATH.add(b'/');
 /// Bytes that are read from a file at a time.
 const PIECE: usize = 256 << 10;
 
@@ -41,7 +44,7 @@ impl Destination {
     pub(crate) fn check(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
         let (bucket, path) = (self.server.bucket(), format!("/{}", self.server.bucket()));
         let checked = exchange.retry(|| exchange.send(&self.server, &Method::HEAD, &path, &[], FileBody::empty()));
-        checked.map_err(|error| match &error {
+        checked.map(drop).map_err(|error| match &error {
             ExchangeError::Refused(refusal) if refusal.status == StatusCode::NOT_FOUND => {
                 RetrievalError::Destination(format!("there is no bucket `{bucket}` for the parts"))
             }
@@ -52,24 +55,37 @@ impl Destination {
         })
     }
 
+    /// Refuses a prefix with parts: puts would replace them, and readers would mix the parts of two
+    /// retrievals.
+    pub(crate) fn refuse_parts(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
+        let (bucket, prefix) = (self.server.bucket(), format!("{}part-", self.prefix));
+        let prefix = utf8_percent_encode(&prefix, QUERY);
+        let path = format!("/{bucket}?encoding-type=url&list-type=2&max-keys=1&prefix={prefix}");
+        let list = exchange.retry(|| exchange.send(&self.server, &Method::GET, &path, &[], FileBody::empty()))?;
+        let list = String::from_utf8_lossy(&list);
+        let Some((key, _)) = list.split_once("<Key>").and_then(|(_, rest)| rest.split_once("</Key>")) else { return Ok(()) };
+        let key = percent_decode_str(key).decode_utf8_lossy();
+        Err(RetrievalError::Destination(format!("s3://{bucket}/{key} exists: put the parts of this retrieval under another prefix")))
+    }
+
     /// Puts a file. The server compares it with its MD5.
     pub(crate) fn put(&self, exchange: &Exchange<'_>, file: &Path, name: &str) -> Result<(), ExchangeError> {
         let key = format!("{}{name}", self.prefix);
         let path = format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&key, PATH));
         let md5 = md5_of(file, exchange)?;
         exchange.retry(|| {
-            let body = FileBody::open(file).map_err(ExchangeError::File)?;
-            exchange.send(&self.server, &Method::PUT, &path, &[("content-md5", &md5)], body)
+            let body = FileBody::open(file).map_err(at(file))?;
+            exchange.send(&self.server, &Method::PUT, &path, &[("content-md5", &md5)], body).map(drop)
         })
     }
 }
 
 fn md5_of(path: &Path, exchange: &Exchange<'_>) -> Result<String, ExchangeError> {
-    let mut file = File::open(path).map_err(ExchangeError::File)?;
+    let mut file = File::open(path).map_err(at(path))?;
     let (mut digester, mut buffer) = (Digester::new(&[Algorithm::Md5]), vec![0; 1 << 20]);
     loop {
         exchange.check_stop()?;
-        match file.read(&mut buffer).map_err(ExchangeError::File)? {
+        match file.read(&mut buffer).map_err(at(path))? {
             0 => return Ok(STANDARD.encode_to_string(digester.finish()[0].value())),
             count => digester.update(&buffer[..count]),
         }
