@@ -1,7 +1,7 @@
 //! Files from folders: alerts in Avro, tar archives of them, and FITS files.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,8 +131,21 @@ impl FolderSource {
         if result.is_err() {
             pipeline.sink.stop();
         }
-        while let Some(done) = tasks.join_next().await {
-            result = result.and(joined(done));
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.notified() => {
+                    pipeline.sink.stop();
+                    result = result.and(Err(IngestError::Stopped));
+                }
+                done = tasks.join_next() => {
+                    let Some(done) = done else { break };
+                    result = result.and(joined(done));
+                    if result.is_err() {
+                        pipeline.sink.stop();
+                    }
+                }
+            }
         }
         reading.await.map_err(|error| IngestError::Refused(error.to_string()))?;
         result
@@ -168,6 +181,21 @@ struct Reader {
 /// Ends the reading.
 struct Stopped;
 
+/// Fails once the command is stopped: skipping a large file of an archive may take minutes.
+struct UntilStopped<'a, R> {
+    archive: R,
+    is_stopped: &'a AtomicBool,
+}
+
+impl<R: Read> Read for UntilStopped<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        self.archive.read(buffer)
+    }
+}
+
 impl Reader {
     fn read_all(&self) {
         for root in &self.settings.paths {
@@ -194,11 +222,15 @@ impl Reader {
                         Ok(())
                     }
                 };
-                if read.is_err() {
+                if read.is_err() || self.is_stopped() {
                     return;
                 }
             }
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
     }
 
     fn fail(&self, origin: &str, why: &str) {
@@ -222,6 +254,7 @@ impl Reader {
                 });
                 return match read {
                     Ok(read) => read,
+                    Err(_) if self.is_stopped() => Err(Stopped),
                     Err(why) => {
                         self.fail(&origin, &why);
                         Ok(())
@@ -242,7 +275,7 @@ impl Reader {
 
     /// Reads the files of a tar archive. The outer error says why the rest of it can't be read.
     fn read_tar(&self, archive: impl Read, origin: &str, name: &str) -> Result<Result<(), Stopped>, String> {
-        let mut archive = tar::Archive::new(archive);
+        let mut archive = tar::Archive::new(UntilStopped { archive, is_stopped: &self.is_stopped });
         // Reads on after the end of an archive: to the checksum of what is compressed, and to an
         // archive that was appended.
         archive.set_ignore_zeros(true);
@@ -310,7 +343,7 @@ impl Reader {
         };
         let origin = Origin { metadata: vec![("file", origin.clone())], name: origin, key: letter };
         self.sender.blocking_send(Found { origin, content, kind, _permit: permit }).map_err(|_| Stopped)?;
-        if self.is_stopped.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
+        if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }
 
     fn key(&self, path: &str) -> Result<String, String> {
@@ -341,3 +374,6 @@ impl Reader {
 }
 
 const TOO_LARGE: &str = "it is larger than 256 MiB: copy such files with rclone or the AWS command line";
+
+#[cfg(test)]
+mod tests;
