@@ -297,7 +297,7 @@ impl Scenario {
                 return Err(ScenarioError::FaultElsewhere { index, found: fault.library.0, libraries: self.libraries });
             }
             // Alone, so that no other fault is blamed for it.
-            let alone = Self { faults: vec![fault.clone()], ..self.clone() };
+            let alone = Self { faults: vec![*fault], ..self.clone() };
             alone.mechanics_of(fault.library).check(&self.layout).map_err(|source| ScenarioError::Fault { index, source })?;
         }
         range("run.measured", self.run.measured > Micros::ZERO, Time(self.run.measured), "more than nothing")?;
