@@ -17,12 +17,10 @@ const CROWDED: Micros = Micros(15_000_000);
 const SECOND_SHUTTLE_BELOW: Micros = Micros(15_000_000);
 /// The window is at most this part of the platters waiting in a section: one in two.
 const WINDOW_PART: u32 = 2;
-/// A section whose drives serve several shelves waits for them for up to this part of the time that
-/// fetching all of its platters takes. Where drives are so few, the others have as much to do, and
-/// shuttles that bring platters there hinder theirs. On `volume` with 10 drives, means of 12 seeds,
-/// the tail is 1.84 times the bound without this rule, 1.58 with one in ten, 1.53 with one in five
-/// and 1.68 with one in two; with Zipf's exponent 1.2 on `iops`, 3.61, 3.22, 3.66 and 3.74.
-const WAIT_PART: u64 = 8;
+/// A section whose drives serve several shelves waits for them for up to this part of the time in
+/// which one shuttle fetches all of its platters. Where drives are so few, the others have as much
+/// to do, and shuttles that bring platters there hinder theirs (decision 0022 has the figures).
+const WAIT_PART: u64 = 4;
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
 /// A shuttle that helps keeps this far from others.
@@ -78,7 +76,7 @@ impl Balanced {
         let section = self.section_of_drive[usize::from(drive.0)];
         let is_shared = self.workers_max[section] > 1;
         crosses(WAIT_FOR_DRIVE, Micros::ZERO)
-            || is_shared && (crosses(SECOND_SHUTTLE_BELOW, incoming) || crosses(self.waits_for_drive(panel, section), Micros::ZERO))
+            || is_shared && (crosses(SECOND_SHUTTLE_BELOW, incoming) || crosses(self.waits_for_drive(section), Micros::ZERO))
     }
 
     pub(super) fn has_usable_drive(&self, panel: &Panel, section: usize) -> bool {
@@ -88,21 +86,37 @@ impl Balanced {
     /// The platter of a section that is brought to a drive of another one next, since its own are
     /// taken for long; `None` if one of them is free again soon, or nothing waits.
     pub(super) fn to_bring_abroad(&self, panel: &Panel, section: usize) -> Option<Platter> {
-        let drives = self.sections[section].drives.iter().filter(|drive| panel.is_reachable(**drive));
-        let taken = drives.map(|drive| customer_work(panel, *drive)).min().unwrap_or(Micros::NEVER);
+        let taken = self.taken(panel, section);
         if taken <= WAIT_FOR_DRIVE {
             return None;
         }
-        let first = || self.first(panel, section).filter(|_| taken > self.waits_for_drive(panel, section));
+        let first = || self.first(panel, section).filter(|_| taken > self.waits_for_drive(section));
         self.urgent_long_read(panel, section).or_else(first)
     }
 
+    /// For how long the drives of a section are taken.
+    fn taken(&self, panel: &Panel, section: usize) -> Micros {
+        let drives = self.sections[section].drives.iter().filter(|drive| panel.is_reachable(**drive));
+        drives.map(|drive| customer_work(panel, *drive)).min().unwrap_or(Micros::NEVER)
+    }
+
+    pub(super) fn is_drive_free_soon(&self, panel: &Panel, section: usize) -> bool {
+        self.taken(panel, section) <= WAIT_FOR_DRIVE
+    }
+
     /// How long a section waits for its drives before it brings platters elsewhere.
-    fn waits_for_drive(&self, panel: &Panel, section: usize) -> Micros {
+    fn waits_for_drive(&self, section: usize) -> Micros {
         match self.workers_max[section] {
             1 => WAIT_FOR_DRIVE,
-            _ => WAIT_FOR_DRIVE.max(Micros(self.fetching(panel, section, 1).0 / WAIT_PART)),
+            _ => WAIT_FOR_DRIVE.max(Micros(self.fetching(section, 1).0 / WAIT_PART)),
         }
+    }
+
+    /// Whether a platter is one that takes long to read, in a section that waits longer for its
+    /// drives with others.
+    pub(super) fn is_long_in_shared(&self, panel: &Panel, platter: Platter) -> bool {
+        let section = panel.queue().lane_of(platter).map(|lane| self.section_of_lane[usize::from(lane.0)]);
+        section.is_some_and(|section| self.workers_max[section] > 1) && panel.queue().long_reads().contains(&platter)
     }
 
     /// Fetches a platter of a section to one of its drives.
@@ -268,5 +282,50 @@ mod tests {
         panel.queue.push(Micros::ZERO, &ReadRequest { id: RequestId(0), platter, tracks, deadline: Micros::NEVER });
         assert_eq!([10, 29, 31, 600].map(|before_s| matters(&panel, before_s)), [true, true, false, false]);
         assert!(!policy.may_act_on(&panel, Progress::OfQueue { platter }));
+    }
+
+    #[test]
+    fn where_drives_are_few_long_reads_go_elsewhere_and_others_wait() {
+        let layout = Layout { drives: [5, 5], ..Layout::default() }.check().expect("in range");
+        let pace = Pace::default();
+        let mut policy = Balanced::new(&layout, &pace, Techniques::default());
+        let platters = 100;
+        let homes = (0..=platters).map(Slot).collect();
+        let inventory = Inventory { homes, tracks: 100_000, ..Inventory::default() };
+        let mut panel = Panel::new(layout, pace, &inventory);
+        let section = policy.section_of_lane[usize::from(panel.lane_of(Berth::Slot(Slot(0))).0)];
+        let drive = policy.sections[section].drives[0];
+        // One platter is in the drive, and the others wait: fetching them takes half an hour.
+        let last = Platter(platters);
+        panel.platters[last.0 as usize].whereabouts = Whereabouts::Berth(Berth::Bay(drive, Bay(0)));
+        let held = Held { platter: last, purpose: Purpose::Customer, stage: Stage::Mounted, collector: None };
+        panel.drives[usize::from(drive.0)].bays[0].held = Some(held);
+        let request = |platter: Platter, count| {
+            let tracks = Tracks { first: 0, count };
+            ReadRequest { id: RequestId(u64::from(platter.0)), platter, tracks, deadline: Micros::NEVER }
+        };
+        for platter in (0..platters).map(Platter) {
+            panel.queue.push(Micros::ZERO, &request(platter, 1));
+            let lane = panel.lane_of(Berth::Slot(Slot(platter.0)));
+            panel.queue.enqueue_platter(platter, lane);
+        }
+        let tracks_for = |s: u64| (s * 1_000_000 / panel.pace().track.0) as u32;
+        let (minutes, hour) = (tracks_for(240), tracks_for(3_600));
+        policy.count_waiting(&panel);
+        assert_eq!(policy.to_bring_abroad(&panel, section), None, "the drive is free");
+        panel.queue.push(Micros::ZERO, &request(last, minutes));
+        assert!(!policy.is_drive_free_soon(&panel, section));
+        assert_eq!(policy.to_bring_abroad(&panel, section), None, "the other drives have as much to do");
+        // A platter that takes hours to read doesn't wait, and the policy is asked about it.
+        assert!(!policy.may_act_on(&panel, Progress::OfQueue { platter: Platter(3) }));
+        panel.queue.push(Micros::ZERO, &request(Platter(3), 4 * hour));
+        assert!(policy.may_act_on(&panel, Progress::OfQueue { platter: Platter(3) }));
+        assert_eq!(policy.to_bring_abroad(&panel, section), Some(Platter(3)));
+        // Nor do the others when the drive is taken for an hour.
+        let limit = policy.waits_for_drive(section);
+        assert!(limit > Micros(300_000_000) && limit < Micros(3_600_000_000), "{limit}");
+        assert!(!policy.crosses_limit(&panel, drive, Micros(200_000_000)));
+        panel.queue.push(Micros::ZERO, &request(last, hour));
+        assert!(policy.crosses_limit(&panel, drive, Micros(200_000_000)));
     }
 }

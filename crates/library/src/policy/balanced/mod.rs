@@ -192,15 +192,15 @@ impl Balanced {
     /// How long the last platter that waits in a section now will have waited, if `workers`
     /// shuttles work there; zero if none waits.
     fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
-        let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
-        self.fetching(panel, section, workers).max(long)
-    }
-
-    /// The same without the time for reading.
-    fn fetching(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
         let Some(first) = self.first(panel, section) else { return Micros::ZERO };
         let age = panel.queue().age(first, panel.now());
-        age + Micros(u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1)))
+        let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
+        (age + self.fetching(section, workers)).max(long)
+    }
+
+    /// The time in which so many shuttles fetch all platters of a section.
+    fn fetching(&self, section: usize, workers: u32) -> Micros {
+        Micros(u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1)))
     }
 
     /// How much more urgent another section must be, because the urgency of this one is uncertain.
@@ -245,7 +245,7 @@ impl Balanced {
             return Next::Do(task);
         }
         if waits {
-            if self.to_bring_abroad(panel, own).is_none() {
+            if self.is_drive_free_soon(panel, own) {
                 return Next::Wait;
             }
             if let Some(task) = self.fetch_abroad(panel, own, at) {
@@ -368,7 +368,8 @@ impl Policy for Balanced {
     fn may_act_on(&self, panel: &Panel, progress: Progress) -> bool {
         match progress {
             Progress::OfDrive { drive, work_before } => self.crosses_limit(panel, drive, work_before),
-            Progress::OfShuttle { .. } | Progress::OfQueue { .. } => false,
+            Progress::OfQueue { platter } => self.is_long_in_shared(panel, platter),
+            Progress::OfShuttle { .. } => false,
         }
     }
 
