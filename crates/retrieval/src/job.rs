@@ -7,7 +7,6 @@
 //! FOLDER/_part-000001.uploaded            a part is in the bucket, and no longer in the folder
 //! FOLDER/_retrieval/job.json              what is retrieved
 //! FOLDER/_retrieval/sorted, parts.json    the list in reading order, and where parts begin
-//! FOLDER/_retrieval/into.json             the prefix of the parts, once it was found to be free
 //! FOLDER/_retrieval/part-000001.json      the length of a complete part
 //! ```
 //!
@@ -182,9 +181,6 @@ pub enum RetrievalError {
 /// The file that says where parts begin. It exists once the list is sorted.
 const PARTS: &str = "parts.json";
 
-/// The file that says which prefix of a bucket this retrieval may put parts under.
-const INTO: &str = "into.json";
-
 /// The extension of the list of a part's failed objects.
 const FAILED: &str = "failed.jsonl";
 /// The extension of the file that says that a part is in the bucket.
@@ -262,7 +258,7 @@ impl<'a> Retrieval<'a> {
         // Sorting may take hours: what can be refused before is refused before.
         self.check_prefix(&exchange)?;
         let parts = self.parts(&list_sha256, progress, on_retry, stop)?;
-        self.claim_prefix(&exchange)?;
+        self.check_prefix(&exchange)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
         let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.is_done(*index)).collect();
         self.remove_uploaded(parts.len())?;
@@ -290,7 +286,7 @@ impl<'a> Retrieval<'a> {
         let Ok(found) = std::fs::metadata(self.path_of(index)) else { return false };
         // Earlier releases didn't record it.
         let recorded = std::fs::read(self.length_path_of(index)).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        found.len() >= recorded.unwrap_or(1)
+        recorded.map_or(found.len() > 0, |recorded: u64| found.len() == recorded)
     }
 
     /// The path of the file with a part's length.
@@ -342,6 +338,8 @@ impl<'a> Retrieval<'a> {
                         self.refuse_parts()?;
                         Ok(write_whole(&path, &job)?)
                     }
+                    // The prefix was in use when the list was sorted.
+                    Some("--into") if !self.has_parts()? => Ok(write_whole(&path, &job)?),
                     Some(differs) => Err(RetrievalError::Other { folder: self.settings.folder.clone(), differs }),
                 }
             }
@@ -371,25 +369,13 @@ impl<'a> Retrieval<'a> {
         Ok(false)
     }
 
-    /// Refuses a prefix with parts, unless they may be this retrieval's own: an earlier run may
-    /// have ended between putting a part and recording that.
+    /// Refuses a prefix with parts, unless they may be this retrieval's own. Then the folder has
+    /// one of them, or says that it is in the bucket: a part's file is removed only after that.
     fn check_prefix(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
-        let Some(destination) = &self.settings.destination else { return Ok(()) };
-        let path = self.state.join(INTO);
-        let is_claimed = match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice::<String>(&text).is_ok_and(|claimed| claimed == destination.address()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(at(&path)(error).into()),
-        };
-        // Earlier releases didn't record the claim.
-        if is_claimed || self.has_parts()? { Ok(()) } else { destination.refuse_parts(exchange) }
-    }
-
-    /// Records that the parts under the prefix are this retrieval's, before it puts the first.
-    fn claim_prefix(&self, exchange: &Exchange<'_>) -> Result<(), RetrievalError> {
-        let Some(destination) = &self.settings.destination else { return Ok(()) };
-        self.check_prefix(exchange)?;
-        Ok(write_whole(&self.state.join(INTO), &destination.address())?)
+        match &self.settings.destination {
+            Some(destination) if !self.has_parts()? => destination.refuse_parts(exchange),
+            _ => Ok(()),
+        }
     }
 
     /// The parts of the sorted list, which an earlier run may have sorted.

@@ -79,17 +79,31 @@ fn a_retrieval_goes_on_after_a_crash_between_a_put_and_its_mark() {
     place.retrieve(keys, "state", Some("x/")).expect("retrieved");
     let again = place.retrieve(keys, "state", Some("x/")).expect("everything is there");
     assert_eq!((again.parts, again.earlier_parts), (2, 2));
-    for has_file in [true, false] {
-        for part in ["000001", "000002"] {
-            std::fs::remove_file(place.path(&format!("state/_part-{part}.uploaded"))).expect("removed");
-            if has_file {
-                let content = place.stub.objects()[&format!("x/part-{part}.tar")].clone();
-                std::fs::write(place.path(&format!("state/part-{part}.tar")), content).expect("written");
-            }
-        }
-        let again = place.retrieve(keys, "state", Some("x/")).expect("it goes on");
-        assert_eq!((again.earlier_parts, again.retrieved), (0, if has_file { 0 } else { 2 }));
+    for part in ["000001", "000002"] {
+        std::fs::remove_file(place.path(&format!("state/_part-{part}.uploaded"))).expect("removed");
+        let content = place.stub.objects()[&format!("x/part-{part}.tar")].clone();
+        std::fs::write(place.path(&format!("state/part-{part}.tar")), content).expect("written");
     }
+    let again = place.retrieve(keys, "state", Some("x/")).expect("it goes on");
+    assert_eq!((again.earlier_parts, again.retrieved), (0, 0), "its files are put again");
+}
+
+#[test]
+fn a_sorted_list_is_kept_when_its_prefix_is_found_in_use() {
+    let place = Place::new();
+    place.retrieve("a\nb", "state", Some("x/")).expect("retrieved");
+    // As if another retrieval had put these parts after this one had sorted its list.
+    for part in ["000001", "000002"] {
+        std::fs::remove_file(place.path(&format!("state/_part-{part}.uploaded"))).expect("removed");
+    }
+    let before = place.stub.objects().clone();
+    let refused = place.retrieve("a\nb", "state", Some("x/")).expect_err("they aren't its own");
+    assert!(refused.contains("another prefix"), "{refused}");
+    assert_eq!(*place.stub.objects(), before, "nothing is replaced");
+    let elsewhere = place.retrieve("a\nb", "state", Some("y/")).expect("the advice can be followed");
+    assert_eq!((elsewhere.parts, elsewhere.retrieved), (2, 2));
+    let refused = place.retrieve("a\nb", "state", Some("z/")).expect_err("its parts are elsewhere");
+    assert!(refused.contains("--into"), "{refused}");
 }
 
 #[test]
