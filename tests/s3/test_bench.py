@@ -155,7 +155,7 @@ def test_what_cannot_be_done_is_said(own):
         assert unknown.returncode == 1 and "no connection to unknown.invalid: " in unknown.stderr, unknown.stderr
         # A wrong path is noticed before the load, not after it.
         for option in ("--csv", "--html"):
-            ran = bench(own, "--operations", "5", "--prefix", "never/", option, "/nowhere/results")
+            ran = bench(own, "--workload", "access", "--objects", "5", "--operations", "5", "--prefix", "never/", option, "/nowhere/results")
             assert ran.returncode == 1 and "/nowhere/results" in ran.stderr, ran.stderr
         assert count(connect(own.server, own.account), "never/") == []
 
@@ -167,6 +167,9 @@ def test_rounds_without_success_have_no_times(own, tmp_path):
         assert ran.returncode == 1, ran.stderr
         with (tmp_path / "rounds.csv").open(newline="") as file:
             first = next(row for row in csv.DictReader(file) if row["done"] == "20")
+        page = bench(own, "--workload", "delete", "--objects", "5", "--rounds", "2", "--json")
+        rounds = [each["operations"] for each in json.loads(page.stdout)["targets"][0]["rounds"]]
+        assert all(figures["p50_ms"] is None for each in rounds for figures in each.values() if figures["done"] == 0), page.stdout
         (shown,) = [line.split() for line in ran.stdout.splitlines() if line.split()[:2] == ["here", "delete"]]
         assert float(shown[6]) == pytest.approx(float(first["p50_ms"]), rel=1e-3), ran.stdout
 

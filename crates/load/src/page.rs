@@ -32,13 +32,15 @@ pub fn page(title: &str, targets: &[(&str, &[Run])]) -> Result<String, PlotError
         }
     }
     page.push_str("</tbody></table></div>");
-    let rate = |window: &Window| window.all.done as f64 / window.seconds;
-    let time = |window: &Window| window.all.p99.as_secs_f64().max(1e-6);
+    let rate = |window: &Window| Some(window.all.done as f64 / window.seconds);
+    let time = |window: &Window| (window.all.done > 0).then(|| window.all.p99.as_secs_f64().max(1e-6));
     let figures = [
         ("Operations a second", figure("Operations a second", Axis::new("operations", "1/s").from(0.0), targets, rate)),
         ("99th percentile of times", figure("99th percentile of times", Axis::seconds("time").log(), targets, time)),
     ];
-    for (label, figure) in figures {
+    // Without any success there is nothing to draw but the rate.
+    let has_times = targets.iter().flat_map(|(_, runs)| *runs).flat_map(|run| &run.windows).any(|window| window.all.done > 0);
+    for (label, figure) in figures.into_iter().take(if has_times { 2 } else { 1 }) {
         let _ = write!(page, "<figure role=\"img\" aria-label=\"{label}\">{}</figure>", figure.svg()?);
     }
     page.push_str("</html>\n");
@@ -46,7 +48,7 @@ pub fn page(title: &str, targets: &[(&str, &[Run])]) -> Result<String, PlotError
 }
 
 /// A measure over time, of all rounds one after another.
-fn figure(title: &str, y: Axis, targets: &[(&str, &[Run])], measure: impl Fn(&Window) -> f64) -> Figure {
+fn figure(title: &str, y: Axis, targets: &[(&str, &[Run])], measure: impl Fn(&Window) -> Option<f64>) -> Figure {
     let mut panel = Panel::new(Axis::seconds("time, all rounds one after another").from(0.0), y);
     for (name, runs) in targets {
         let mut begin = 0.0;
@@ -54,7 +56,7 @@ fn figure(title: &str, y: Axis, targets: &[(&str, &[Run])], measure: impl Fn(&Wi
         for run in *runs {
             // The last window is seldom a whole one.
             let whole = if run.windows.len() > 1 { &run.windows[..run.windows.len() - 1] } else { &run.windows };
-            points.extend(whole.iter().map(|window| (begin + window.at_s + window.seconds, measure(window))));
+            points.extend(whole.iter().filter_map(|window| Some((begin + window.at_s + window.seconds, measure(window)?))));
             begin += run.seconds;
         }
         panel = panel.line(name, points);
@@ -64,7 +66,8 @@ fn figure(title: &str, y: Axis, targets: &[(&str, &[Run])], measure: impl Fn(&Wi
 
 fn row(page: &mut String, name: &str, round: u32, operation: Operation, figures: &Figures, run: &Run) {
     let class = if figures.failures() > 0 { " class=\"bad\"" } else { "" };
-    let time = |share: f64| format!("{:.2}", figures.time(share).as_secs_f64() * 1e3);
+    // Where nothing succeeded, there are no times.
+    let time = |share: f64| if figures.done > 0 { format!("{:.2}", figures.time(share).as_secs_f64() * 1e3) } else { String::new() };
     let server = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
     let cells = [
         format!("{:.1}", figures.done as f64 / run.seconds),
@@ -107,9 +110,12 @@ mod tests {
         run.operations[0].failed("<b>".to_owned());
         let window = |at_s: f64| Window { at_s, seconds: 1.0, ..Window::default() };
         run.windows = vec![window(0.0), window(1.0), window(2.0)];
+        let failing = run.clone();
+        run.windows[0].all.done = 1;
         let runs = [run.clone(), run];
         let page = page("ingest & more", &[("<script>", &runs), ("files", &runs[..1])]).expect("it can be drawn");
         assert_eq!((page.matches("<tr><td>").count(), page.matches("<svg").count()), (3, 2));
+        assert_eq!(super::page("down", &[("server", &[failing])]).expect("it can be drawn").matches("<svg").count(), 1);
         assert!(
             page.contains("&lt;script&gt;<td>2<td>ingest<td>1") && page.contains("1 x &lt;b&gt;") && page.contains("ingest &amp; more")
         );

@@ -154,6 +154,11 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
     let stopped = Arc::clone(&stop);
     signals::on_stop(None, move || stopped.store(true, Ordering::Relaxed))?;
     let needed = if load.mix.needs_objects() || asked.prepare_only { asked.objects } else { 0 };
+    // Preparing and loading may take hours, and must not be lost to a wrong path.
+    for path in asked.csv.iter().chain(&asked.html).filter(|_| !asked.prepare_only) {
+        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        file.with_context(|| path.display().to_string())?;
+    }
     let mut loaded = Vec::new();
     for target in targets {
         target.create(load.patience)?;
@@ -175,11 +180,6 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
         }
         session.answer(|| serde_json::json!({ "prefix": prefix, "objects": needed }));
         return Ok(Outcome::Good);
-    }
-    // A load may take hours, so its results must not be lost to a wrong path.
-    for path in asked.csv.iter().chain(&asked.html) {
-        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path);
-        file.with_context(|| path.display().to_string())?;
     }
     print::begin(session, asked, &load, &prefix);
     for round in 1..=asked.rounds {

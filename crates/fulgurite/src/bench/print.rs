@@ -60,13 +60,14 @@ pub(super) fn begin(session: &Session, asked: &Bench, load: &Load, prefix: &str)
 pub(super) fn window(session: &Session, window: &Window) {
     let memory = window.server_memory.map_or_else(String::new, |bytes| format!(", server {}", text::bytes(bytes)));
     let failed = if window.all.failed > 0 { format!(", {} failed", window.all.failed) } else { String::new() };
+    let time = |time: std::time::Duration| if window.all.done > 0 { format!("{:.1}", time.as_secs_f64() * 1e3) } else { "-".to_owned() };
     session.say(&format!(
-        "{:>8.1} s  {:>9.1}/s  {:>8.1} MB/s  p50 {:.1} ms, p99 {:.1} ms{memory}{failed}",
+        "{:>8.1} s  {:>9.1}/s  {:>8.1} MB/s  p50 {} ms, p99 {} ms{memory}{failed}",
         window.at_s + window.seconds,
         window.all.done as f64 / window.seconds,
         window.all.bytes as f64 / window.seconds / 1e6,
-        window.all.p50.as_secs_f64() * 1e3,
-        window.all.p99.as_secs_f64() * 1e3,
+        time(window.all.p50),
+        time(window.all.p99),
     ));
 }
 
@@ -194,8 +195,10 @@ fn drift_text(drift: &Drift) -> String {
 }
 
 fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
-    let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    // Where nothing succeeded, there are no times.
+    let milliseconds = |done: u64, time: std::time::Duration| (done > 0).then_some(time.as_secs_f64() * 1e3);
     let operation = |run: &Run, figures: &Figures| {
+        let milliseconds = |time| milliseconds(figures.done, time);
         json!({
             "done": figures.done,
             "failed": figures.failures(),
@@ -218,8 +221,8 @@ fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
             "done": window.all.done,
             "failed": window.all.failed,
             "bytes": window.all.bytes,
-            "p50_ms": milliseconds(window.all.p50),
-            "p99_ms": milliseconds(window.all.p99),
+            "p50_ms": milliseconds(window.all.done, window.all.p50),
+            "p99_ms": milliseconds(window.all.done, window.all.p99),
             "server_memory": window.server_memory,
         })
     };
