@@ -30,6 +30,8 @@ pub struct Comparison {
     /// True if A and B got the same requests with each seed, up to the end of the measured
     /// interval.
     pub is_paired: bool,
+    /// Shares of requests that A and B may lose, according to their scenarios.
+    pub lost_at_most: [f64; 2],
 }
 
 /// Runs both scenarios with `seeds` seeds, from the first seed of A; on at least one thread. After
@@ -39,6 +41,7 @@ pub struct Comparison {
 /// The error of the first failed run: A's, then B's, in order of seeds.
 pub fn compare(a: Scenario, mut b: Scenario, seeds: u32, threads: usize, done: &(dyn Fn(usize) + Sync)) -> Result<Comparison, RunError> {
     b.run.seed = a.run.seed;
+    let lost_at_most = [a.expect.lost_at_most, b.expect.lost_at_most];
     let point = |scenario: Scenario, side: &str| Point { varied: vec![("side".to_owned(), side.to_owned())], scenario };
     let digests: Mutex<Vec<(u64, u64)>> = Mutex::default();
     let observer = |point: &Point, seed: u64| RequestDigest::new(seed, point.scenario.run.measured_until());
@@ -51,7 +54,7 @@ pub fn compare(a: Scenario, mut b: Scenario, seeds: u32, threads: usize, done: &
     let mut runs = || points.next().map(|point| point.runs).unwrap_or_default();
     let mut digests = digests.into_inner().unwrap_or_else(PoisonError::into_inner);
     digests.sort_unstable();
-    Ok(Comparison { a: runs(), b: runs(), is_paired: digests.chunks(2).all(|pair| pair[0] == pair[pair.len() - 1]) })
+    Ok(Comparison { a: runs(), b: runs(), is_paired: digests.chunks(2).all(|pair| pair[0] == pair[pair.len() - 1]), lost_at_most })
 }
 
 /// Digests the requests that arrive up to the end of the measured interval.
@@ -91,6 +94,9 @@ pub struct ComparedFigure {
     pub ratio: Option<MeanRatio>,
     /// Runs of A and of B in which the value is only a lower bound.
     pub lower_bounds: [usize; 2],
+    /// Runs of A and of B that lost more requests than their scenarios allow, if the value leaves
+    /// these out.
+    pub lossy: [usize; 2],
 }
 
 /// The values of a figure with one seed.
@@ -130,7 +136,9 @@ impl Comparison {
         let ratio = values.and_then(|values| mean_ratio(&values, CONFIDENCE_LEVEL));
         let is_time = LOWER_BOUNDS_IF_CENSORED.contains(&about.name);
         let lower_bounds = [&self.a, &self.b].map(|runs| runs.iter().filter(|run| is_time && run.censored() > 0).count());
-        Some(ComparedFigure { name: about.name, unit: about.unit, about: about.about, pairs, ratio, lower_bounds })
+        let lossy = [(&self.a, self.lost_at_most[0]), (&self.b, self.lost_at_most[1])]
+            .map(|(runs, at_most)| runs.iter().filter(|run| is_time && run.lost() > at_most).count());
+        Some(ComparedFigure { name: about.name, unit: about.unit, about: about.about, pairs, ratio, lower_bounds, lossy })
     }
 }
 
@@ -140,6 +148,7 @@ impl ComparedFigure {
     pub fn verdict(&self) -> Verdict {
         match self.ratio {
             _ if self.lower_bounds != [0, 0] => Verdict::LowerBounds(self.lower_bounds),
+            _ if self.lossy != [0, 0] => Verdict::Lossy(self.lossy),
             _ if self.pairs.len() < 2 => Verdict::OneSeed,
             None => Verdict::NoRatio,
             Some(ratio) if ratio.includes_one() => Verdict::NoDifference(ratio),
@@ -161,6 +170,8 @@ pub enum Verdict {
     NoRatio,
     /// Nothing: in this many runs of A and of B the value is only a lower bound.
     LowerBounds([usize; 2]),
+    /// Nothing: this many runs of A and of B lost requests, which the value leaves out.
+    Lossy([usize; 2]),
 }
 
 impl fmt::Display for Verdict {
@@ -184,6 +195,10 @@ impl fmt::Display for Verdict {
                     "no verdict: the values of {a} runs of A and {b} of B are lower bounds, because requests had not ended (censored)"
                 )
             }
+            Self::Lossy([a, b]) => write!(
+                f,
+                "no verdict: {a} runs of A and {b} of B lost more requests than [expect] allows, and lost ones have no completion time"
+            ),
         }
     }
 }
@@ -211,7 +226,7 @@ mod tests {
         let ratio = mean_ratio(pairs, CONFIDENCE_LEVEL);
         let pair = |(seed, (a, b)): (usize, &(f64, f64))| Pair { seed: seed as u64, a: Some(*a), b: Some(*b) };
         let pairs = pairs.iter().enumerate().map(pair).collect();
-        ComparedFigure { name: "tail_s", unit: "s", about: "", pairs, ratio, lower_bounds: [0, 0] }
+        ComparedFigure { name: "tail_s", unit: "s", about: "", pairs, ratio, lower_bounds: [0, 0], lossy: [0, 0] }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
-use fulgurite_library::RequestId;
+use fulgurite_library::{RegionOutcome, RequestId};
 use fulgurite_mechanics::{DriveState, ShuttleState};
 use fulgurite_plot::{Axis, Figure, Panel, Point};
 use fulgurite_table::{Column, Table, Value};
@@ -279,7 +279,9 @@ impl Observer for Timeline {
 
     fn ended(&mut self, ended: &Ended) {
         self.present -= 1;
-        if self.open.remove(&ended.id).is_some() {
+        // A request that was given up has no completion time.
+        let has_bytes = matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered);
+        if self.open.remove(&ended.id).is_some() && has_bytes {
             self.bin_of(ended.arrived).completions.record(ended.at.since(ended.arrived).0);
         }
     }

@@ -104,7 +104,8 @@ fn every_request_ends_platters_are_conserved_and_no_two_shuttles_meet() {
             let Finished { run, region, mut mechanics, at } = finished.unwrap_or_else(|error| panic!("{}: {error}", context()));
             assert!(run.requests > 50, "{}: {} requests", context(), run.requests);
             assert_eq!((tally.counted, tally.ended, run.outcomes.total()), (run.requests, run.requests, run.requests), "{}", context());
-            assert_eq!(run.completions.count(), run.requests, "{}", context());
+            let lost = run.outcomes.unavailable + run.outcomes.refused;
+            assert_eq!(run.completions.count() + lost, run.requests, "{}", context());
             let missed = scenario.expect.missed(&run);
             assert!(missed.is_empty(), "{}: {}", context(), missed[0]);
             for (controller, machines) in region.controllers().iter().zip(&mut mechanics) {

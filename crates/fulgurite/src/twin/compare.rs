@@ -71,8 +71,11 @@ pub(super) fn compare(session: &Session, asked: &Compare) -> Result<Outcome> {
             "A and B don't get the same requests, so values of one seed don't belong together, and the interval is wider than that of paired runs",
         );
     }
-    let (unfinished, lost) = (report_unfinished(&comparison), report_lost(&comparison, [&a, &b]));
-    Ok(Outcome::troubled_if(unfinished || lost))
+    let is_lossy = figure.lossy != [0, 0];
+    if is_lossy {
+        report_lost(&comparison);
+    }
+    Ok(Outcome::troubled_if(report_unfinished(&comparison) || is_lossy))
 }
 
 /// Reads A and B.
@@ -114,7 +117,8 @@ fn json_of(figure: &ComparedFigure, comparison: &Comparison, scenarios: [&Scenar
         .zip(comparison.a.iter().zip(&comparison.b))
         .map(|(pair, (a, b))| {
             let censored = json!({ "a": a.censored(), "b": b.censored() });
-            json!({ "seed": pair.seed, "a": pair.a, "b": pair.b, "ratio": pair.ratio(), "censored": censored })
+            let lost = json!({ "a": a.lost(), "b": b.lost() });
+            json!({ "seed": pair.seed, "a": pair.a, "b": pair.b, "ratio": pair.ratio(), "censored": censored, "lost": lost })
         })
         .collect();
     let ratio = figure.ratio.map(|ratio| json!({ "mean": ratio.ratio, "low": ratio.low, "high": ratio.high }));
@@ -144,19 +148,16 @@ fn report_unfinished(comparison: &Comparison) -> bool {
     is_censored
 }
 
-/// Prints which runs lost more requests than their scenario expects. Completion times are those of
-/// the others, so such runs can't be compared by them.
-fn report_lost(comparison: &Comparison, scenarios: [&Scenario; 2]) -> bool {
-    let sides = [("A", &comparison.a), ("B", &comparison.b)].into_iter().zip(scenarios);
-    let runs = sides.flat_map(|((side, runs), scenario)| runs.iter().map(move |run| (side, run, scenario.expect.lost_at_most)));
-    let mut is_troubled = false;
-    for (side, run, _) in runs.filter(|(_, run, at_most)| run.lost() > *at_most) {
-        is_troubled = true;
-        let lost = run.outcomes.unavailable + run.outcomes.refused;
-        crate::diagnostics::trouble(&format!(
-            "{side}: {}, seed {}: {lost} of {} requests ended without their bytes, and have no completion time",
-            run.scenario, run.seed, run.requests
-        ));
+/// Prints which runs lost more requests than their scenario expects.
+fn report_lost(comparison: &Comparison) {
+    let sides = [("A", &comparison.a), ("B", &comparison.b)].into_iter().zip(comparison.lost_at_most);
+    for ((side, runs), at_most) in sides {
+        for run in runs.iter().filter(|run| run.lost() > at_most) {
+            let lost = run.outcomes.unavailable + run.outcomes.refused;
+            crate::diagnostics::trouble(&format!(
+                "{side}: {}, seed {}: {lost} of {} requests ended without their bytes, and have no completion time",
+                run.scenario, run.seed, run.requests
+            ));
+        }
     }
-    is_troubled
 }

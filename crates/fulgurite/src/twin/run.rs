@@ -23,7 +23,7 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     }
     scenario.run.seeds = run.seeds;
     if let Some(folder) = &run.out {
-        write::prepare(folder)?;
+        write::prepare(folder, 1)?;
     }
     if let Some(folder) = &run.plot {
         write::prepare_plot(folder)?;

@@ -20,7 +20,7 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     let points = points(&sweep.chosen.scenario, &overrides(&sweep.chosen.set)?, &varied)?;
     let runs = points.iter().map(|point| u64::from(sweep.seeds.unwrap_or(point.scenario.run.seeds))).sum();
     if let Some(folder) = &sweep.out {
-        write::prepare(folder)?;
+        write::prepare(folder, points.len())?;
     }
     check_placements(sweep, &points)?;
     let bar = bar(session, runs, RUNS);
@@ -41,8 +41,12 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
 /// combination that doesn't fit would be noticed only after hours of other runs.
 fn check_placements(sweep: &Sweep, points: &[Point]) -> Result<()> {
     let moves_platters = |name: &str| ["deployment.", "library.", "sets.", "ingest."].iter().any(|section| name.starts_with(section));
-    let is_moved = |point: &Point| point.varied.iter().any(|(name, _)| moves_platters(name));
-    for point in points.iter().filter(|point| is_moved(point)) {
+    let mut placed = std::collections::HashSet::new();
+    for point in points {
+        let moved: Vec<_> = point.varied.iter().filter(|(name, _)| moves_platters(name)).collect();
+        if moved.is_empty() || !placed.insert(moved) {
+            continue;
+        }
         if let Err(error) = point.scenario.stock(point.scenario.run.seed) {
             let varied: Vec<String> = point.varied.iter().map(|(name, value)| format!("{name}={value}")).collect();
             return Err(Misuse(format!("{}, --vary {}: {error}", sweep.chosen.scenario.display(), varied.join(" "))).into());

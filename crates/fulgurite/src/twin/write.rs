@@ -16,24 +16,29 @@ use crate::{Session, tables};
 /// The data of figures over time.
 const TIMELINE: &str = "timeline.csv";
 
-/// Creates the folder, and fails if it already contains results. Called before anything runs, so
-/// that no run is in vain. A scenario there may be one that the user wrote.
-pub(super) fn prepare(folder: &Path) -> Result<()> {
+/// Creates the folder, and fails if it already contains results of so many points. Called before
+/// anything runs, so that no run is in vain. A scenario there may be one that the user wrote.
+pub(super) fn prepare(folder: &Path, points: usize) -> Result<()> {
     let tables = ["runs.csv", "runs.parquet", "runs.columns.csv", "means.csv", "means.parquet"];
-    prepare_for(folder, tables.into_iter().chain(["scenario.toml", "scenario-0.toml"]))
+    prepare_for(folder, tables.map(str::to_owned).into_iter().chain((0..points).map(|index| scenario_name(index, points))))
 }
 
 /// Like [`prepare`], for figures over time.
 pub(super) fn prepare_plot(folder: &Path) -> Result<()> {
-    prepare_for(folder, [TIMELINE])
+    prepare_for(folder, [TIMELINE.to_owned()])
 }
 
-fn prepare_for(folder: &Path, files: impl IntoIterator<Item = &'static str>) -> Result<()> {
+fn prepare_for(folder: &Path, files: impl IntoIterator<Item = String>) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for path in files.into_iter().map(|file| folder.join(file)) {
         ensure!(!path.exists(), "{} already exists, and is not replaced: name another folder", crate::text::path(&path));
     }
     Ok(())
+}
+
+/// The file of the scenario of a point.
+fn scenario_name(index: usize, points: usize) -> String {
+    if points == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") }
 }
 
 /// Writes the figures of a run over time, and their data.
@@ -54,8 +59,7 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     tables::write_csv(&folder.join("runs.columns.csv"), &runs.dictionary())?;
     tables::write_table(folder, "means", &means)?;
     for (index, point) in points.iter().enumerate() {
-        let file = if points.len() == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") };
-        let path = folder.join(file);
+        let path = folder.join(scenario_name(index, points.len()));
         let mut scenario = point.point.scenario.clone();
         // The scenario is written to another folder than the one it was read from, so a relative
         // path would break.

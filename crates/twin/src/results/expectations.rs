@@ -81,10 +81,10 @@ impl Expectations {
         if let Some(expected) = self.tail_over_bound_at_most {
             match run.bound.map(|bound| bound.tail.seconds()).filter(|bound_s| *bound_s > 0.0) {
                 None => missed.push(Missed::NoBound),
-                Some(bound_s) if tail_s > expected * bound_s => missed.push(Missed::OverBound { found: tail_s / bound_s, expected }),
                 Some(bound_s) if censored > 0 => {
                     missed.push(Missed::CensoredOverBound { found: tail_s / bound_s, censored, expected });
                 }
+                Some(bound_s) if tail_s > expected * bound_s => missed.push(Missed::OverBound { found: tail_s / bound_s, expected }),
                 Some(_) => {}
             }
         }

@@ -10,7 +10,6 @@ use crate::sweep::PointRuns;
 const CONFIDENCE_LEVEL: f64 = 0.95;
 
 /// One row per run: the varied settings, the seed and all figures.
-/// A figure that was not measured in every run has no mean.
 ///
 /// # Panics
 /// If the points don't vary the same number of settings. They must be the same settings, in the
@@ -38,6 +37,7 @@ pub fn table(points: &[PointRuns]) -> Table {
 
 /// One row per point: means over the seeds, with 95 % intervals for the mean and tail completion
 /// times unless requests of a run were unfinished.
+/// A figure that was not measured in every run has no mean.
 ///
 /// # Panics
 /// If the points don't vary the same number of settings. They must be the same settings, in the

@@ -25,10 +25,9 @@ pub struct Run {
     pub reads: u64,
     /// Bytes of the files that they asked for, whatever their outcome.
     pub bytes: u64,
-    /// Completion times in microseconds, from a request's arrival to its end (for one with its
-    /// bytes, the last of them leaving the library), for every outcome. If requests were
-    /// unfinished, their times until the run stopped are among them, so all percentiles are lower
-    /// bounds.
+    /// Completion times in microseconds of the requests that got their bytes, from a request's
+    /// arrival until the last of them left the library. If requests were unfinished, their times
+    /// until the run stopped are among them, so all percentiles are lower bounds.
     pub completions: Recorder,
     /// Outcomes of the requests that ended.
     pub outcomes: Outcomes,
@@ -44,8 +43,8 @@ pub struct Run {
     pub shuttles: ShuttleFigures,
     /// Requests and platters in progress.
     pub system: SystemFigures,
-    /// Lower bounds that no policy can beat; `None` if there were more reads than the bound can
-    /// keep.
+    /// Lower bounds that no policy can beat; `None` if requests ended without their bytes, or there
+    /// were more reads than the bound can keep.
     pub bound: Option<Bound>,
     /// Figures of the decode service, if the scenario has one.
     pub decode: Option<DecodeFigures>,
