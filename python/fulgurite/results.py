@@ -36,8 +36,8 @@ def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     text = Path(path).read_text()
     if text.startswith("target,"):
-        measured = {"server_cpu": "", "server_memory": ""}
-        return _sorted(pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=measured))
+        missing = dict.fromkeys(_MAYBE_MISSING, "")
+        return _sorted(pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=missing))
     rows = []
     for name, number, one in _rounds(text, path):
         for operation, figures in one["operations"].items():
@@ -50,9 +50,13 @@ def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
     return _sorted(pd.DataFrame(rows, columns=columns))
 
 
+# Times are missing where nothing succeeded, and the server's figures where it can't be observed.
+_TIMES = "mean_ms p50_ms p90_ms p99_ms p999_ms max_ms".split()
+_MAYBE_MISSING = [*_TIMES, "server_cpu", "server_memory"]
+
+
 def _sorted(rounds: pd.DataFrame) -> pd.DataFrame:
-    measured = {"server_cpu": "float64", "server_memory": "float64"}
-    return rounds.astype(measured).sort_values(["target", "round", "operation"], ignore_index=True)
+    return rounds.astype(dict.fromkeys(_MAYBE_MISSING, "float64")).sort_values(["target", "round", "operation"], ignore_index=True)
 
 
 def bench_windows(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -69,7 +73,7 @@ def bench_windows(path: str | os.PathLike[str]) -> pd.DataFrame:
         for window in one["windows"]
     ]
     columns = "target round at_s seconds done failed bytes p50_ms p99_ms server_memory".split()
-    return pd.DataFrame(rows, columns=columns).astype({"server_memory": "float64"})
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(["p50_ms", "p99_ms", "server_memory"], "float64"))
 
 
 def _rounds(text: str, path: str | os.PathLike[str]) -> list[tuple[str, int, dict[str, Any]]]:

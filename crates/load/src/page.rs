@@ -39,12 +39,17 @@ pub fn page(title: &str, targets: &[(&str, &[Run])]) -> Result<String, PlotError
         ("99th percentile of times", figure("99th percentile of times", Axis::seconds("time").log(), targets, time)),
     ];
     // Without any success there is nothing to draw but the rate.
-    let has_times = targets.iter().flat_map(|(_, runs)| *runs).flat_map(|run| &run.windows).any(|window| window.all.done > 0);
+    let has_times = targets.iter().flat_map(|(_, runs)| *runs).flat_map(whole).any(|window| window.all.done > 0);
     for (label, figure) in figures.into_iter().take(if has_times { 2 } else { 1 }) {
         let _ = write!(page, "<figure role=\"img\" aria-label=\"{label}\">{}</figure>", figure.svg()?);
     }
     page.push_str("</html>\n");
     Ok(page)
+}
+
+/// The windows of a run to draw: the last one is seldom whole.
+fn whole(run: &Run) -> &[Window] {
+    if run.windows.len() > 1 { &run.windows[..run.windows.len() - 1] } else { &run.windows }
 }
 
 /// A measure over time, of all rounds one after another.
@@ -54,9 +59,7 @@ fn figure(title: &str, y: Axis, targets: &[(&str, &[Run])], measure: impl Fn(&Wi
         let mut begin = 0.0;
         let mut points = Vec::new();
         for run in *runs {
-            // The last window is seldom a whole one.
-            let whole = if run.windows.len() > 1 { &run.windows[..run.windows.len() - 1] } else { &run.windows };
-            points.extend(whole.iter().filter_map(|window| Some((begin + window.at_s + window.seconds, measure(window)?))));
+            points.extend(whole(run).iter().filter_map(|window| Some((begin + window.at_s + window.seconds, measure(window)?))));
             begin += run.seconds;
         }
         panel = panel.line(name, points);
@@ -110,7 +113,8 @@ mod tests {
         run.operations[0].failed("<b>".to_owned());
         let window = |at_s: f64| Window { at_s, seconds: 1.0, ..Window::default() };
         run.windows = vec![window(0.0), window(1.0), window(2.0)];
-        let failing = run.clone();
+        let mut failing = run.clone();
+        failing.windows[2].all.done = 1;
         run.windows[0].all.done = 1;
         let runs = [run.clone(), run];
         let page = page("ingest & more", &[("<script>", &runs), ("files", &runs[..1])]).expect("it can be drawn");
