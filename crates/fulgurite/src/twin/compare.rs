@@ -1,6 +1,7 @@
 //! `twin compare`: compares two scenarios, or two settings of one, seed by seed.
 //!
-//! The exit status is 1 if requests had not ended when a run stopped.
+//! The exit status is 1 if requests had not ended when a run stopped, or if completion times are
+//! compared and a run lost more requests than its scenario allows.
 
 use std::path::{Path, PathBuf};
 
