@@ -39,7 +39,8 @@ pub enum Missed {
     #[error("the tail is {found:.3} times the bound; expected at most {expected} times")]
     OverBound { found: f64, expected: f64 },
     #[error(
-        "the scenario limits the tail over the bound, but no bound is known: requests ended without their bytes, or there were too many reads to compute it, or so few that it is 0"
+        "the scenario limits the tail over the bound, but no bound is known: requests ended without their bytes, or there were too many \
+         reads to compute it, or so few that it is 0"
     )]
     NoBound,
     #[error("{found} written platters waited to be verified or were being verified; expected at most {expected}")]
