@@ -40,11 +40,10 @@ impl Drift {
             };
             Some(median(last)? / median(first)?).filter(|ratio| ratio.is_finite())
         };
-        let timed = |window: &Window, time: std::time::Duration| (window.all.done > 0).then_some(time.as_secs_f64());
         Some(Self {
             rate: ratio(&|window| Some(window.all.done as f64 / window.seconds))?,
-            p50: ratio(&|window| timed(window, window.all.p50))?,
-            p99: ratio(&|window| timed(window, window.all.p99))?,
+            p50: ratio(&|window| window.all.p50.map(|time| time.as_secs_f64()))?,
+            p99: ratio(&|window| window.all.p99.map(|time| time.as_secs_f64()))?,
             memory: ratio(&|window| window.server_memory.map(|bytes| bytes as f64)),
         })
     }
@@ -61,8 +60,8 @@ mod tests {
         let window = |index: usize| {
             let all = Brief {
                 done: done(index),
-                p50: Duration::from_millis(2),
-                p99: Duration::from_millis(10 + index as u64),
+                p50: (done(index) > 0).then_some(Duration::from_millis(2)),
+                p99: (done(index) > 0).then_some(Duration::from_millis(10 + index as u64)),
                 ..Brief::default()
             };
             Window { at_s: index as f64, seconds: 1.0, all, server_memory: Some(1_000 + index as u64), ..Window::default() }

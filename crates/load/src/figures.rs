@@ -59,16 +59,16 @@ impl Figures {
     }
 
     /// The time within which this share of the successful operations ended, 0.0 to 1.0, to three
-    /// digits. Zero if there are none.
+    /// digits. `None` if nothing succeeded.
     #[must_use]
-    pub fn time(&self, share: f64) -> Duration {
-        Duration::from_micros(if self.done == 0 { 0 } else { self.times.value_at_quantile(share) })
+    pub fn time(&self, share: f64) -> Option<Duration> {
+        (self.done > 0).then(|| Duration::from_micros(self.times.value_at_quantile(share)))
     }
 
-    /// The mean time of successful operations.
+    /// The mean time of the successful operations; `None` if nothing succeeded.
     #[must_use]
-    pub fn mean(&self) -> Duration {
-        Duration::from_secs_f64(self.times.mean() / 1e6)
+    pub fn mean(&self) -> Option<Duration> {
+        (self.done > 0).then(|| Duration::from_secs_f64(self.times.mean() / 1e6))
     }
 }
 
@@ -81,10 +81,10 @@ pub struct Brief {
     pub failed: u64,
     /// Bytes of content.
     pub bytes: u64,
-    /// Time within which half of the successful ones ended.
-    pub p50: Duration,
+    /// Time within which half of the successful ones ended; `None` if nothing succeeded.
+    pub p50: Option<Duration>,
     /// Time within which 99 % of them ended.
-    pub p99: Duration,
+    pub p99: Option<Duration>,
 }
 
 impl From<&Figures> for Brief {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn times_have_three_digits_and_sums_are_of_both() {
         let mut figures = Figures::default();
-        assert_eq!((figures.time(0.5), figures.mean()), (Duration::ZERO, Duration::ZERO));
+        assert_eq!((figures.time(0.5), figures.mean()), (None, None));
         (1..=1000).for_each(|millis| figures.succeeded(Duration::from_millis(millis), 1, 10));
         figures.failed("503 SlowDown".to_owned());
         let mut all = Figures::default();
@@ -140,9 +140,9 @@ mod tests {
         all.add(&figures);
         assert_eq!((all.done, all.bytes, all.failures(), all.errors["503 SlowDown"]), (1001, 10_005, 3, 2));
         for (share, millis) in [(0.5, 500.0), (0.9, 900.0), (0.99, 990.0)] {
-            let found = all.time(share).as_secs_f64() * 1e3;
+            let found = all.time(share).expect("some succeeded").as_secs_f64() * 1e3;
             assert!((found / millis - 1.0).abs() < 0.003, "{share}: {found}");
         }
-        assert!(all.time(1.0) >= Duration::from_secs(3_590), "longer times count as an hour");
+        assert!(all.time(1.0) >= Some(Duration::from_secs(3_590)), "longer times count as an hour");
     }
 }

@@ -33,13 +33,13 @@ pub fn page(title: &str, targets: &[(&str, &[Run])]) -> Result<String, PlotError
     }
     page.push_str("</tbody></table></div>");
     let rate = |window: &Window| Some(window.all.done as f64 / window.seconds);
-    let time = |window: &Window| (window.all.done > 0).then(|| window.all.p99.as_secs_f64().max(1e-6));
+    let time = |window: &Window| window.all.p99.map(|time| time.as_secs_f64().max(1e-6));
     let figures = [
         ("Operations a second", figure("Operations a second", Axis::new("operations", "1/s").from(0.0), targets, rate)),
         ("99th percentile of times", figure("99th percentile of times", Axis::seconds("time").log(), targets, time)),
     ];
     // Without any success there is nothing to draw but the rate.
-    let has_times = targets.iter().flat_map(|(_, runs)| *runs).flat_map(whole).any(|window| window.all.done > 0);
+    let has_times = targets.iter().flat_map(|(_, runs)| *runs).flat_map(whole).any(|window| time(window).is_some());
     for (label, figure) in figures.into_iter().take(if has_times { 2 } else { 1 }) {
         let _ = write!(page, "<figure role=\"img\" aria-label=\"{label}\">{}</figure>", figure.svg()?);
     }
@@ -69,8 +69,7 @@ fn figure(title: &str, y: Axis, targets: &[(&str, &[Run])], measure: impl Fn(&Wi
 
 fn row(page: &mut String, name: &str, round: u32, operation: Operation, figures: &Figures, run: &Run) {
     let class = if figures.failures() > 0 { " class=\"bad\"" } else { "" };
-    // Where nothing succeeded, there are no times.
-    let time = |share: f64| if figures.done > 0 { format!("{:.2}", figures.time(share).as_secs_f64() * 1e3) } else { String::new() };
+    let time = |share| figures.time(share).map_or_else(String::new, |time| format!("{:.2}", time.as_secs_f64() * 1e3));
     let server = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
     let cells = [
         format!("{:.1}", figures.done as f64 / run.seconds),
@@ -105,6 +104,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Brief;
 
     #[test]
     fn a_page_has_rows_and_figures_and_no_name_becomes_markup() {
@@ -114,8 +114,9 @@ mod tests {
         let window = |at_s: f64| Window { at_s, seconds: 1.0, ..Window::default() };
         run.windows = vec![window(0.0), window(1.0), window(2.0)];
         let mut failing = run.clone();
-        failing.windows[2].all.done = 1;
-        run.windows[0].all.done = 1;
+        let success = Brief { done: 1, p99: Some(Duration::from_millis(5)), ..Brief::default() };
+        failing.windows[2].all = success;
+        run.windows[0].all = success;
         let runs = [run.clone(), run];
         let page = page("ingest & more", &[("<script>", &runs), ("files", &runs[..1])]).expect("it can be drawn");
         assert_eq!((page.matches("<tr><td>").count(), page.matches("<svg").count()), (3, 2));

@@ -1,5 +1,7 @@
 //! Results as a table.
 
+use std::time::Duration;
+
 use fulgurite_table::{Column, Table, Value};
 
 use crate::{Figures, Operation, Run};
@@ -31,8 +33,7 @@ pub const COLUMNS: [(&str, &str, &str); 19] = [
 #[must_use]
 pub fn rows(target: &str, round: u32, run: &Run) -> Vec<Vec<Value>> {
     let row = |operation: Operation, figures: &Figures| {
-        // Where nothing succeeded, there are no times.
-        let milliseconds = |time: std::time::Duration| if figures.done > 0 { Value::F64(time.as_secs_f64() * 1e3) } else { Value::Missing };
+        let milliseconds = |time: Option<Duration>| Value::from(time.map(|time| time.as_secs_f64() * 1e3));
         let by_time = |count: u64| Value::F64(count as f64 / run.seconds.max(1e-9));
         let errors: Vec<String> = figures.errors.iter().map(|(kind, count)| format!("{count} x {kind}")).collect();
         vec![

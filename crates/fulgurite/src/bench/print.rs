@@ -1,5 +1,7 @@
 //! Prints results of loads, for people and as JSON.
 
+use std::time::Duration;
+
 use fulgurite_load::{Drift, Figures, Length, Load, Operation, Pace, Progress, Run, Window};
 use fulgurite_table::{Column, Table, Value};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -60,7 +62,7 @@ pub(super) fn begin(session: &Session, asked: &Bench, load: &Load, prefix: &str)
 pub(super) fn window(session: &Session, window: &Window) {
     let memory = window.server_memory.map_or_else(String::new, |bytes| format!(", server {}", text::bytes(bytes)));
     let failed = if window.all.failed > 0 { format!(", {} failed", window.all.failed) } else { String::new() };
-    let time = |time: std::time::Duration| if window.all.done > 0 { format!("{:.1}", time.as_secs_f64() * 1e3) } else { "-".to_owned() };
+    let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), |time| format!("{:.1}", time.as_secs_f64() * 1e3));
     session.say(&format!(
         "{:>8.1} s  {:>9.1}/s  {:>8.1} MB/s  p50 {} ms, p99 {} ms{memory}{failed}",
         window.at_s + window.seconds,
@@ -120,9 +122,7 @@ fn summary(targets: &[(&str, &[Run])]) -> Table {
             }
             let middle = |measure: &dyn Fn(&Run) -> f64| Value::F64(rounded(median(runs.iter().map(measure).collect())));
             let known = |values: Vec<f64>| if values.is_empty() { Value::Missing } else { Value::F64(rounded(median(values))) };
-            // A round in which nothing succeeded has no times.
-            let with_times = || runs.iter().map(of).filter(|figures| figures.done > 0);
-            let time = |share: f64| known(with_times().map(|figures| figures.time(share).as_secs_f64() * 1e3).collect());
+            let time = |share| known(runs.iter().filter_map(|run| of(run).time(share)).map(|time| time.as_secs_f64() * 1e3).collect());
             let server = |measure: fn(&Run) -> Option<f64>| known(runs.iter().filter_map(measure).collect());
             let row = [
                 Value::from(*name),
@@ -195,10 +195,8 @@ fn drift_text(drift: &Drift) -> String {
 }
 
 fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
-    // Where nothing succeeded, there are no times.
-    let milliseconds = |done: u64, time: std::time::Duration| (done > 0).then_some(time.as_secs_f64() * 1e3);
+    let milliseconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
     let operation = |run: &Run, figures: &Figures| {
-        let milliseconds = |time| milliseconds(figures.done, time);
         json!({
             "done": figures.done,
             "failed": figures.failures(),
@@ -221,8 +219,8 @@ fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
             "done": window.all.done,
             "failed": window.all.failed,
             "bytes": window.all.bytes,
-            "p50_ms": milliseconds(window.all.done, window.all.p50),
-            "p99_ms": milliseconds(window.all.done, window.all.p99),
+            "p50_ms": milliseconds(window.all.p50),
+            "p99_ms": milliseconds(window.all.p99),
             "server_memory": window.server_memory,
         })
     };
