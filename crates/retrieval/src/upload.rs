@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use base64_simd::STANDARD;
 use bytes::Bytes;
 use fulgurite_client::Server;
-use fulgurite_digest::{Algorithm, Digester};
+use fulgurite_digest::{Algorithm, Digest, Digester};
 use http::{Method, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -65,28 +65,48 @@ impl Destination {
         let list = String::from_utf8_lossy(&list);
         let Some((key, _)) = list.split_once("<Key>").and_then(|(_, rest)| rest.split_once("</Key>")) else { return Ok(()) };
         let key = percent_decode_str(key).decode_utf8_lossy();
-        Err(RetrievalError::Destination(format!("s3://{bucket}/{key} exists: put the parts of this retrieval under another prefix")))
+        Err(self.in_use(&key))
     }
 
-    /// Puts a file. The server compares it with its MD5.
-    pub(crate) fn put(&self, exchange: &Exchange<'_>, file: &Path, name: &str) -> Result<(), ExchangeError> {
+    /// Puts a file, unless another retrieval has put something else under its key. The server
+    /// compares the content with its MD5.
+    pub(crate) fn put(&self, exchange: &Exchange<'_>, file: &Path, name: &str) -> Result<(), RetrievalError> {
         let key = format!("{}{name}", self.prefix);
         let path = format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&key, PATH));
         let md5 = md5_of(file, exchange)?;
-        exchange.retry(|| {
+        let (content_md5, etag) = (STANDARD.encode_to_string(md5.value()), format!("\"{}\"", md5.hex()));
+        let put = exchange.retry(|| {
             let body = FileBody::open(file).map_err(at(file))?;
-            exchange.send(&self.server, &Method::PUT, &path, &[("content-md5", &md5)], body).map(drop)
-        })
+            let headers = [("content-md5", content_md5.as_str()), ("if-none-match", "*")];
+            exchange.send(&self.server, &Method::PUT, &path, &headers, body)
+        });
+        if !is_precondition(&put) {
+            return Ok(put.map(drop)?);
+        }
+        // An earlier attempt may have put it.
+        let headers = [("if-match", etag.as_str())];
+        let found = exchange.retry(|| exchange.send(&self.server, &Method::HEAD, &path, &headers, FileBody::empty()));
+        if is_precondition(&found) { Err(self.in_use(&key)) } else { Ok(found.map(drop)?) }
+    }
+
+    fn in_use(&self, key: &str) -> RetrievalError {
+        let bucket = self.server.bucket();
+        RetrievalError::Destination(format!("s3://{bucket}/{key} exists: put the parts of this retrieval under another prefix"))
     }
 }
 
-fn md5_of(path: &Path, exchange: &Exchange<'_>) -> Result<String, ExchangeError> {
+/// Whether the request's condition doesn't hold.
+fn is_precondition<T>(result: &Result<T, ExchangeError>) -> bool {
+    matches!(result, Err(ExchangeError::Refused(refusal)) if refusal.status == StatusCode::PRECONDITION_FAILED)
+}
+
+fn md5_of(path: &Path, exchange: &Exchange<'_>) -> Result<Digest, ExchangeError> {
     let mut file = File::open(path).map_err(at(path))?;
     let (mut digester, mut buffer) = (Digester::new(&[Algorithm::Md5]), vec![0; 1 << 20]);
     loop {
         exchange.check_stop()?;
         match file.read(&mut buffer).map_err(at(path))? {
-            0 => return Ok(STANDARD.encode_to_string(digester.finish()[0].value())),
+            0 => return Ok(digester.finish().remove(0)),
             count => digester.update(&buffer[..count]),
         }
     }

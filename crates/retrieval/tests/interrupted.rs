@@ -89,6 +89,23 @@ fn a_retrieval_goes_on_after_a_crash_between_a_put_and_its_mark() {
 }
 
 #[test]
+fn two_retrievals_that_began_with_the_same_prefix_dont_replace_each_others_parts() {
+    let place = Place::new();
+    for folder in ["one", "two"] {
+        place.retrieve(folder, folder, None).expect("retrieved");
+        // As if both had seen an empty prefix, and had been killed before their first put.
+        let job = place.path(folder).join("_retrieval/job.json");
+        let text = std::fs::read_to_string(&job).expect("JSON").trim_end().trim_end_matches('}').to_owned();
+        std::fs::write(&job, format!("{text}, \"destination\": \"s3://b/x/\"}}")).expect("written");
+    }
+    place.retrieve("one", "one", Some("x/")).expect("it is the first");
+    let before = place.stub.objects().clone();
+    let refused = place.retrieve("two", "two", Some("x/")).expect_err("these are the other's");
+    assert!(refused.contains("s3://b/x/part-000001.tar exists") && refused.contains("another prefix"), "{refused}");
+    assert_eq!(*place.stub.objects(), before, "nothing is replaced");
+}
+
+#[test]
 fn a_sorted_list_is_kept_when_its_prefix_is_found_in_use() {
     let place = Place::new();
     place.retrieve("a\nb", "state", Some("x/")).expect("retrieved");

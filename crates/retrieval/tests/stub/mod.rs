@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fulgurite_client::{Requested, Server, ServerOptions};
+use fulgurite_digest::{Algorithm, Digester};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -68,10 +69,23 @@ fn answer(stream: &TcpStream, objects: &Mutex<Objects>) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let key = path.strip_prefix("/b").expect("the bucket").trim_start_matches('/');
     let key = percent_decode_str(key).decode_utf8().expect("text").into_owned();
+    let header = |name: &str| lines.iter().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+    let mut status = "200 OK";
     let mut sent = match (method, query) {
-        ("head", _) => Vec::new(),
+        ("head", _) => {
+            let stored = objects.lock().expect("no test panics with it").get(&key).map(|content| etag(content));
+            if header("if-match: ").is_some_and(|wanted| stored.is_none_or(|stored| stored != wanted)) {
+                status = "412 Precondition Failed";
+            }
+            Vec::new()
+        }
         ("put", _) => {
-            objects.lock().expect("no test panics with it").insert(key, body);
+            let mut objects = objects.lock().expect("no test panics with it");
+            if objects.contains_key(&key) && header("if-none-match: ").is_some() {
+                status = "412 Precondition Failed";
+            } else {
+                objects.insert(key, body);
+            }
             Vec::new()
         }
         ("get", query) => list(query, &objects.lock().expect("no test panics with it")).into_bytes(),
@@ -88,9 +102,15 @@ fn answer(stream: &TcpStream, objects: &Mutex<Objects>) {
         sent.truncate(if method == "post" && query == "retrieve=" { at + 1_000 } else { announced });
     }
     let mut stream = stream;
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {announced}\r\nconnection: close\r\n\r\n");
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {announced}\r\nconnection: close\r\n\r\n");
     // The client may have been stopped.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&sent));
+}
+
+fn etag(content: &[u8]) -> String {
+    let mut digester = Digester::new(&[Algorithm::Md5]);
+    digester.update(content);
+    format!("\"{}\"", digester.finish()[0].hex())
 }
 
 fn requested(body: &[u8]) -> Vec<Requested> {
