@@ -125,16 +125,41 @@ impl BulkGetReport {
     /// # Errors
     /// [`BulkGetError::Malformed`].
     pub fn check(&self, objects: &[Requested], entries: u64) -> Result<(), BulkGetError> {
-        let sent = objects.iter().zip(&self.objects).filter(|(_, line)| line.code.is_none());
-        // An object that is listed twice is sent once.
-        let distinct = sent.map(|(object, _)| object).collect::<BTreeSet<_>>().len() as u64;
+        // An object that is listed twice is sent once, also if its range is spelled in two ways.
+        let sent = self.objects.iter().filter(|line| line.code.is_none());
+        let distinct = sent.filter_map(|line| line.entry.as_deref()).collect::<BTreeSet<_>>().len() as u64;
         if distinct != entries {
             return Err(BulkGetError::Malformed(format!("{entries} entries, but the report has {distinct}")));
         }
-        let is_same = |(object, line): (&Requested, &BulkGetLine)| object.key == line.key && (line.code.is_some() || line.size.is_some());
+        let is_same = |(object, line): (&Requested, &BulkGetLine)| {
+            object.key == line.key && (line.code.is_some() || line.entry.is_some() && line.size.is_some())
+        };
         if self.objects.len() == objects.len() && objects.iter().zip(&self.objects).all(is_same) {
             return Ok(());
         }
         Err(BulkGetError::Malformed("the report doesn't have a line for each object".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(entry: Option<&str>) -> BulkGetLine {
+        let size = entry.map(|_| 1);
+        BulkGetLine { key: "a".to_owned(), version_id: None, entry: entry.map(str::to_owned), size, code: None, message: None }
+    }
+
+    #[test]
+    fn entries_are_counted_once_for_each_name() {
+        let ranged = |range: &str| Requested { range: Some(range.to_owned()), ..Requested::new("a") };
+        let objects = [ranged("0-0"), ranged("00-0"), ranged("1-1")];
+        let entries = ["ranges/0-0/objects/a", "ranges/0-0/objects/a", "ranges/1-1/objects/a"];
+        let report = BulkGetReport { objects: entries.map(|entry| line(Some(entry))).into() };
+        report.check(&objects, 2).expect("the first two are the same entry");
+        report.check(&objects, 3).expect_err("an entry is missing from the report");
+        report.check(&objects[..2], 2).expect_err("a line too many");
+        let nameless = BulkGetReport { objects: vec![line(None)] };
+        nameless.check(&objects[..1], 0).expect_err("neither sent nor failed");
     }
 }
