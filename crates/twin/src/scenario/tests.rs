@@ -193,3 +193,21 @@ fn docs_scenarios_md_is_up_to_date() {
         "docs/scenarios.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-twin docs_scenarios_md` regenerates it"
     );
 }
+
+#[test]
+fn a_number_that_does_not_work_is_reported_at_its_setting() {
+    for (setting, value, expected) in [
+        ("steady.mean", "\"1 TB\"", "less than 1515179200 B"),
+        ("bursts.mean", "\"1 kB\"", "more than 113254 B"),
+        ("shard", "\"1 B\"", "`workload.steady.largest`: expected files of 4294967295 B or less"),
+        ("steady.account_files", "1000000", "at most 222222"),
+        ("bursts.account_files", "1000000\nworkload.rate = \"200000 /s\"", "at most 222222"),
+        ("bursts.over", "\"2 h\"", "at most 6171.4"),
+    ] {
+        let found = errors(&format!("workload.{setting} = {value}"));
+        let named = if setting == "shard" { "workload.steady.largest" } else { &format!("workload.{setting}") };
+        assert!(found.contains(&format!("`{named}`: expected")) && found.contains(expected), "{setting}: {found}");
+    }
+    let found = errors("workload.rate = \"0 /s\"\nworkload.bursts.count = 0");
+    assert!(found.contains("`workload.rate`: expected more than 0, or bursts"), "{found}");
+}

@@ -309,15 +309,51 @@ impl Workload {
             _ => {
                 let small = if self.zipf == 0.0 { platters } else { Platters { count: platters.count.min(1_000), ..platters } };
                 let spec = self.spec(small)?;
-                match Demand::new(&spec, 0) {
-                    // The file may be too large only for the reduced number of platters.
-                    Err(SpecError::File { .. }) if small != platters => Demand::new(&self.spec(platters)?, 0).map(drop)?,
-                    checked => drop(checked?),
+                range("workload.rate", !spec.sources.is_empty(), SettingValue::Rate(self.rate), "more than 0, or bursts")?;
+                // One after another, so that an error can be attributed to one of them.
+                for source in &spec.sources {
+                    let alone = |platters| Demand::new(&Spec { platters, sources: vec![*source], ..spec.clone() }, 0).map(drop);
+                    let checked = match alone(small) {
+                        // The file may be too large only for the reduced number of platters.
+                        Err(SpecError::File { .. }) if small != platters => alone(platters),
+                        checked => checked,
+                    };
+                    checked.map_err(|error| at_setting(source, error))?;
                 }
                 Ok(())
             }
         }
     }
+}
+
+/// The setting that an error in the numbers of this source is about.
+fn at_setting(source: &Source, error: SpecError) -> ScenarioError {
+    let is_burst = matches!(source.arrivals, Arrivals::Bursts { .. });
+    let of = |steady, bursts| if is_burst { bursts } else { steady };
+    let (setting, found, expected) = match error {
+        SpecError::Mean { found, least, most } => {
+            let expected = format!("more than {least:.0} B and less than {most:.0} B: no weighting of the size classes has another mean");
+            (of("workload.steady.mean", "workload.bursts.mean"), SettingValue::Number(found), expected)
+        }
+        SpecError::File { largest, capacity } => {
+            let setting = match source.sizes {
+                Sizes::Mixture { .. } => of("workload.steady.largest", "workload.bursts.largest"),
+                Sizes::Fixed { .. } | Sizes::Exponential { .. } => of("workload.steady.mean", "workload.bursts.mean"),
+            };
+            let expected = format!("files of {capacity} B or less, which the platters hold in shards of the size `workload.shard`");
+            (setting, SettingValue::Count(largest), expected)
+        }
+        SpecError::Account { files, fit } => {
+            let expected = format!("at most {fit}, the files of the mean size that fit on a platter");
+            (of("workload.steady.account_files", "workload.bursts.account_files"), SettingValue::Count(files.into()), expected)
+        }
+        SpecError::Bursts { count, over_s, period_s } => {
+            let expected = format!("at most {} s, so that {count} bursts fit into a period of {period_s} s", period_s / f64::from(count));
+            ("workload.bursts.over", SettingValue::Time(Micros::from_seconds(over_s)), expected)
+        }
+        error @ (SpecError::Range { .. } | SpecError::Sources { .. }) => return error.into(),
+    };
+    ScenarioError::Range { setting, found, expected: expected.into() }
 }
 
 fn sizes(law: SizeLaw, mean_bytes: u64, largest_bytes: u64) -> Sizes {
