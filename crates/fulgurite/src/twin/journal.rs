@@ -26,7 +26,7 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let seed = record.seed.unwrap_or(scenario.run.seed);
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
     let path = text::harmless(&record.journal.display().to_string());
-    let page = record.html.as_deref().map(NewPage::create).transpose()?;
+    let page = record.html.as_deref().map(NewPage::new).transpose()?;
     let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {path}"))?;
     let mut journal = JournalWriter::new(file, &header(&scenario, seed, detail)).with_context(|| path.clone())?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;

@@ -28,7 +28,7 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     if let Some(folder) = &run.plot {
         write::prepare_plot(folder)?;
     }
-    let page = run.watch.as_deref().map(NewPage::create).transpose()?;
+    let page = run.watch.as_deref().map(NewPage::new).transpose()?;
     let bar = bar(session, u64::from(run.seeds) * clock::STEPS, clock::TEMPLATE);
     let (timeline, recording) = (Mutex::new(None), Mutex::new(None));
     let first = scenario.run.seed;

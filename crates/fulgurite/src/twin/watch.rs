@@ -2,8 +2,11 @@
 //! motion.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,6 +14,7 @@ use clap::Args;
 use fulgurite_domain::Micros;
 use fulgurite_journal::{Fact, Subject};
 use fulgurite_library::{Command, Event, Library, Region};
+use fulgurite_new_file::NewFile;
 use fulgurite_twin::journal::replay_watched;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Ended, Observer, Request, Sample};
@@ -20,6 +24,9 @@ use serde_json::json;
 use super::journal::{open, refuse, refuse_live};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
+
+/// Permissions of a page, less those that the process masks.
+const MODE: u32 = 0o666;
 
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
@@ -33,7 +40,7 @@ pub(crate) struct Watch {
 }
 
 pub(super) fn watch(session: &Session, watch: &Watch) -> Result<Outcome> {
-    let page = NewPage::create(&watch.page)?;
+    let page = NewPage::new(&watch.page)?;
     let name = watch.journal.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let recording = recording_of(session, &watch.journal, Library(watch.library), &name)?;
     page.write(session, &recording)?;
@@ -41,40 +48,44 @@ pub(super) fn watch(session: &Session, watch: &Watch) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// A page that was created, and is removed again unless it is written. It is created before
-/// anything runs, so that no run is in vain.
+/// A page to be written. That this is possible is checked before anything runs, so that no run is
+/// in vain; a run that is stopped leaves nothing.
 pub(super) struct NewPage {
-    file: Option<File>,
     path: PathBuf,
+    folder: File,
+    name: OsString,
 }
 
 impl NewPage {
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let file =
-            File::create_new(path).with_context(|| format!("can't create the page {}", text::harmless(&path.display().to_string())))?;
-        Ok(Self { file: Some(file), path: path.to_owned() })
+    pub(super) fn new(path: &Path) -> Result<Self> {
+        let cannot_create = || format!("can't create the page {}", text::harmless(&path.display().to_string()));
+        let (folder, name) = match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => (if folder.as_os_str().is_empty() { Path::new(".") } else { folder }, name),
+            _ => return Err(Misuse(format!("{}: not the name of a file", cannot_create())).into()),
+        };
+        let checked = || {
+            if path.symlink_metadata().is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let folder = File::open(folder)?;
+            NewFile::create(folder.as_fd(), MODE)?;
+            Ok::<_, io::Error>(folder)
+        };
+        Ok(Self { folder: checked().with_context(cannot_create)?, path: path.to_owned(), name: name.to_owned() })
     }
 
     /// Writes the page of a recording.
-    pub(super) fn write(mut self, session: &Session, recording: &Recording) -> Result<()> {
+    pub(super) fn write(self, session: &Session, recording: &Recording) -> Result<()> {
         let path = text::harmless(&self.path.display().to_string());
-        let written = self.file.as_mut().map_or(Ok(()), |file| {
+        let written = || {
+            let new = NewFile::create(self.folder.as_fd(), MODE)?;
+            let mut file = new.file();
             file.write_all(page(recording).as_bytes())?;
-            file.sync_all()
-        });
-        written.with_context(|| format!("can't write the page {path}"))?;
-        self.file = None;
+            Ok::<_, io::Error>(new.publish_durably(self.name.as_bytes(), false)?)
+        };
+        written().with_context(|| format!("can't write the page {path}"))?;
         session.say(&format!("{path}: open it in a browser"));
         Ok(())
-    }
-}
-
-impl Drop for NewPage {
-    fn drop(&mut self) {
-        if self.file.is_some() {
-            // If it can't be removed, an empty page stays, which says nothing wrong.
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }
 
