@@ -128,7 +128,9 @@ impl Sink {
             }
             Ok(response) => Err(match response.status() {
                 StatusCode::NOT_FOUND => format!("there is no bucket `{}`", self.server.bucket()),
-                StatusCode::FORBIDDEN => format!("access to the bucket `{}` is denied", self.server.bucket()),
+                StatusCode::FORBIDDEN => {
+                    format!("access to the bucket `{}` is denied: no permission, or wrong credentials", self.server.bucket())
+                }
                 status => format!("the bucket `{}`: {status}", self.server.bucket()),
             }),
             Err(error) => Err(format!("{}: {error}", self.server.endpoint())),
