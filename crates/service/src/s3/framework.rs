@@ -33,7 +33,7 @@ use crate::s3::errors::{FirstError, custom, failed};
 use crate::s3::normalize::normalize;
 use crate::s3::object_names::BucketNames;
 use crate::s3::xml_body::XML_BYTES_MAX;
-use crate::s3::{bulk_get, bulk_put};
+use crate::s3::{bulk_get, bulk_put, query_parameters};
 use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 
@@ -136,6 +136,7 @@ impl AfterSignature {
         if is_bulk(bulk_put::KIND) {
             return bulk_put::call(&self.bulk_requests, &self.operations, request).await;
         }
+        query_parameters::check(&request.method, &request.uri, &request.headers, &self.bulk_requests.addresses)?;
         // The framework drops the trailers when a request is handed on.
         let trailers = BodyTrailers::of(&request);
         request.extensions.insert(trailers);

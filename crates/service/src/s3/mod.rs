@@ -31,6 +31,7 @@ pub(crate) mod pages;
 pub(crate) mod post_object;
 mod public_access;
 mod put;
+mod query_parameters;
 pub(crate) mod restore;
 pub(crate) mod tags;
 pub(crate) mod version;

@@ -1,0 +1,160 @@
+//! Which query parameters a request may have.
+//!
+//! A parameter such as `tagging` decides which operation is meant. The framework takes a request
+//! with one that it doesn't know for the operation without it: a PUT of an object's `annotation`,
+//! which S3 got later, would replace the object, and a DELETE would delete it. So writes with
+//! unknown parameters get `NotImplemented`. Reads with unknown ones are carried out, as with S3,
+//! where URLs have them to get past caches; but not if one has no value, as those that decide.
+
+use http::{HeaderMap, Method, StatusCode, Uri};
+use s3s::{S3Result, s3_error};
+
+use crate::http::addressing::Addresses;
+use crate::http::url_encoding::decode;
+use crate::s3::errors::custom;
+
+/// What a request addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Service,
+    Bucket,
+    Object,
+}
+
+/// The parameters of operations that exist, beside those of lists and of responses. Some of these
+/// operations answer that they aren't supported.
+const BUCKET_READS: &str = "accelerate acl analytics cors encryption intelligent-tiering inventory lifecycle list-type location logging \
+     metadataTable metrics notification object-lock ownershipControls policy policyStatus publicAccessBlock replication requestPayment \
+     session tagging uploads versioning versions website";
+const BUCKET_PUTS: &str = "accelerate acl cors encryption lifecycle logging notification object-lock ownershipControls policy \
+     publicAccessBlock replication requestPayment tagging versioning website";
+const BUCKET_POSTS: &str = "delete metadataTable";
+const BUCKET_DELETES: &str =
+    "cors encryption lifecycle metadataTable ownershipControls policy publicAccessBlock replication tagging website";
+const OBJECT_READS: &str = "acl attributes fixity legal-hold partNumber retention tagging torrent uploadId versionId";
+const OBJECT_PUTS: &str = "acl legal-hold partNumber retention tagging uploadId versionId";
+const OBJECT_POSTS: &str = "restore select select-type uploadId uploads versionId";
+const OBJECT_DELETES: &str = "tagging uploadId versionId";
+/// Writes with one of these are of a version.
+const OF_VERSIONS: [&str; 6] = ["acl", "legal-hold", "restore", "retention", "select", "tagging"];
+/// Parameters of lists that mean the same without a value.
+const OF_LISTS: [&str; 9] = [
+    "continuation-token",
+    "delimiter",
+    "encoding-type",
+    "key-marker",
+    "marker",
+    "prefix",
+    "start-after",
+    "upload-id-marker",
+    "version-id-marker",
+];
+
+/// Refuses a request whose parameters ask for an operation that this server doesn't have.
+///
+/// # Errors
+/// `NotImplemented`, or `InvalidArgument` for a part or a version where there is none.
+pub(crate) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, addresses: &Addresses) -> S3Result<()> {
+    let Some(query) = uri.query() else { return Ok(()) };
+    let level = match addresses.find(uri, headers) {
+        None => Level::Service,
+        Some((_, key)) if key.is_empty() => Level::Bucket,
+        Some(_) => Level::Object,
+    };
+    check_query(method, level, query)
+}
+
+fn check_query(method: &Method, level: Level, query: &str) -> S3Result<()> {
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    let known = match (level, method.as_str()) {
+        (Level::Service, _) => "",
+        (Level::Bucket, "GET" | "HEAD") => BUCKET_READS,
+        (Level::Bucket, "PUT") => BUCKET_PUTS,
+        (Level::Bucket, "POST") => BUCKET_POSTS,
+        (Level::Bucket, "DELETE") => BUCKET_DELETES,
+        (Level::Object, "GET" | "HEAD") => OBJECT_READS,
+        (Level::Object, "PUT") => OBJECT_PUTS,
+        (Level::Object, "POST") => OBJECT_POSTS,
+        (Level::Object, "DELETE") => OBJECT_DELETES,
+        _ => return Ok(()),
+    };
+    let (mut has_part, mut has_upload, mut has_version, mut is_of_version) = (false, false, false, false);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decode(name).unwrap_or_else(|| name.to_owned());
+        // Those of signatures and of SDKs, and those that S3 leaves to users, for their logs.
+        if name.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case("x-")) {
+            continue;
+        }
+        if !known.split_ascii_whitespace().any(|known| known == name) {
+            if is_read && (!value.is_empty() || OF_LISTS.contains(&name.as_str()) || name.starts_with("response-")) {
+                continue;
+            }
+            let mut unknown = custom("NotImplemented", StatusCode::NOT_IMPLEMENTED, "");
+            unknown.set_message(format!("The parameter {name:?} asks for an operation that this server does not have. Nothing was done."));
+            return Err(unknown);
+        }
+        has_part |= name == "partNumber";
+        has_upload |= name == "uploadId";
+        has_version |= name == "versionId";
+        is_of_version |= OF_VERSIONS.contains(&name.as_str());
+    }
+    if *method == Method::PUT && has_part != has_upload {
+        return Err(s3_error!(InvalidArgument, "A part has a partNumber and an uploadId."));
+    }
+    if matches!(*method, Method::PUT | Method::POST) && has_version && !is_of_version {
+        return Err(s3_error!(InvalidArgument, "This operation does not accept a version-id."));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(method: &Method, level: Level, query: &str) -> String {
+        check_query(method, level, query).map_or_else(|error| error.code().as_str().to_owned(), |()| "accepted".to_owned())
+    }
+
+    #[test]
+    fn a_write_with_an_unknown_parameter_does_nothing() {
+        for query in
+            ["annotation&annotationName=n", "annotation=", "%61nnotation", "encryption", "renameObject", "append&position=0", "foo=bar"]
+        {
+            for method in [Method::PUT, Method::DELETE, Method::POST] {
+                assert_eq!(code(&method, Level::Object, query), "NotImplemented", "{method} {query}");
+            }
+        }
+        // The framework knows these only with an `id`, and would delete the bucket.
+        for query in ["analytics", "inventory", "metrics", "intelligent-tiering", "metadataConfiguration", "abac", "website&foo"] {
+            assert_eq!(code(&Method::DELETE, Level::Bucket, query), "NotImplemented", "{query}");
+            assert_eq!(code(&Method::PUT, Level::Bucket, query), "NotImplemented", "{query}");
+        }
+    }
+
+    #[test]
+    fn a_read_may_have_unknown_parameters_with_values() {
+        for query in ["v=1700000000", "prefix=&delimiter=&marker=", "response-content-type=", "x-id=GetObject&X-Amz-Date=1&x-log"] {
+            for level in [Level::Bucket, Level::Object] {
+                assert_eq!(code(&Method::GET, level, query), "accepted", "{query}");
+            }
+        }
+        for (level, query) in [(Level::Object, "annotation&annotationName=n"), (Level::Bucket, "abac"), (Level::Service, "versions")] {
+            assert_eq!(code(&Method::GET, level, query), "NotImplemented", "{query}");
+            assert_eq!(code(&Method::HEAD, level, query), "NotImplemented", "{query}");
+        }
+    }
+
+    #[test]
+    fn a_put_has_a_part_or_a_version_only_where_there_is_one() {
+        for query in ["partNumber=1", "uploadId=a", "versionId=null", "partNumber=1&uploadId=a&versionId=null"] {
+            assert_eq!(code(&Method::PUT, Level::Object, query), "InvalidArgument", "{query}");
+        }
+        for query in ["partNumber=1&uploadId=a", "uploadId=a&partNumber=1&x-id=UploadPart", "tagging&versionId=null", "versionId=a&acl"] {
+            assert_eq!(code(&Method::PUT, Level::Object, query), "accepted", "{query}");
+        }
+        assert_eq!(code(&Method::POST, Level::Object, "uploads&versionId=a"), "InvalidArgument");
+        assert_eq!(code(&Method::POST, Level::Object, "restore&versionId=a"), "accepted");
+        assert_eq!(code(&Method::DELETE, Level::Object, "versionId=a"), "accepted");
+    }
+}
