@@ -25,6 +25,9 @@ use crate::transfer::upload::{IncomingBody, length_of};
 /// Maximum length of the body of a bulk request.
 pub(crate) const BODY_BYTES_MAX: u64 = 16 << 20;
 
+/// Room for the beginning of a body.
+const BEGIN_BYTES: usize = 256 << 10;
+
 /// A kind of bulk request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BulkKind {
@@ -79,8 +82,10 @@ impl BulkBody {
         let body_kib = |length: usize| (self.kind.body_kib)(length as u64);
         self.permits.merge(self.kind.reserve(&self.memory, body_kib(has) - body_kib(had))?);
         if self.bytes.capacity() < has {
-            // Doubles the capacity, up to the announced length.
-            self.bytes.reserve_exact((2 * has).min(self.length).max(has) - had);
+            // Memory that nothing was written to isn't taken yet, so a body that has begun gets room
+            // for all of it at once: growing would copy it.
+            let room = if had == 0 { BEGIN_BYTES.min(self.length) } else { self.length };
+            self.bytes.reserve_exact(room.max(has) - had);
         }
         self.bytes.extend_from_slice(piece);
         Ok(())
