@@ -53,7 +53,7 @@ def connect(
     names. Keys that aren't given are taken from where AWS's programs find them: those of `profile`
     in the files in `~/.aws` if it is given, or else the environment or the default profile.
     `ca_file` has the certificate authorities to trust instead of the system's, in PEM form.
-    `connections` is the number of connections for lists.
+    `connections` is the number of connections for lists, at most 1,000.
     """
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
@@ -62,8 +62,10 @@ def connect(
         raise ValueError("no bucket: the second argument names it")
     if (access_key is None) != (secret_key is None):
         raise ValueError("access_key and secret_key belong together")
-    if connections < 1:
-        raise ValueError("connections is at least 1")
+    if access_key == "" or secret_key == "":
+        raise ValueError("access_key or secret_key is empty; leave out both to use those of the environment")
+    if not 1 <= connections <= 1_000:
+        raise ValueError("connections is from 1 to 1,000")
     keys = None if access_key is None or secret_key is None else (access_key, secret_key)
     authorities = None if ca_file is None else os.fspath(ca_file)
     return Bucket((endpoint, bucket, region, keys, profile, authorities, connections))

@@ -24,7 +24,8 @@ class Archive(Objects):
 
     Another program may write to it meanwhile, such as `fulgurite serve` or `fulgurite put`. Several
     threads may use one object. It can be pickled (as its folder), but not used in a process that was
-    forked after it was opened: use the start methods "spawn" or "forkserver".
+    forked after it was opened: use the start methods "spawn" or "forkserver". If another archive
+    replaces it in the folder, reading raises `FulguriteError`.
 
     Objects that `fulgurite serve` stores are named `BUCKET/KEY`. Names are `str`; where they aren't
     UTF-8, their bytes become lone surrogates, as in names of files. `bytes` are accepted too.
@@ -49,7 +50,11 @@ class Archive(Objects):
         return self._native.closed
 
     def close(self) -> None:
-        """Closes its files. What is read from then on fails; iterations that began go on."""
+        """Closes its files. Reading fails from then on, in open files too.
+
+        Only `iter_many` goes on, and lists of which an item was taken. They keep the archive's
+        files open until they end.
+        """
         self._native.close()
 
     def __enter__(self) -> Archive:
@@ -94,8 +99,8 @@ class Archive(Objects):
     def info(self, key: str | bytes, *, version_id: str | None = None) -> Entry:
         """The newest version of an object, or the version with this identifier.
 
-        Raises `NotFound` if there is none. Warns with `IncompleteWarning` if the catalogue has gaps,
-        so that a newer version may exist.
+        Raises `NotFound` if there is none, also if the identifier is malformed. Warns with
+        `IncompleteWarning` if the catalogue has gaps, so that a newer version may exist.
         """
         entry = self._native.info(key, version_id)
         if version_id is None:

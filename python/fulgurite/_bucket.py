@@ -78,7 +78,7 @@ class Bucket(Objects):
         return self._native.closed
 
     def close(self) -> None:
-        """Closes its connections. Reading fails from then on."""
+        """Closes its connections. Reading fails from then on, except in `iter_many` that began."""
         self._native.close()
 
     def __enter__(self) -> Bucket:
@@ -95,21 +95,22 @@ class Bucket(Objects):
     def __reduce__(self) -> tuple[Callable[..., Bucket], tuple[Any, ...]]:
         return _bucket_of, self._arguments
 
-    def list(self, prefix: str = "", *, versions: bool = False) -> Iterator[Object]:
+    def list(self, prefix: str | bytes = "", *, versions: bool = False) -> Iterator[Object]:
         """The objects whose keys begin with `prefix`, in the order of the bytes of their keys.
 
         With `versions=True` all versions of each key, the newest first, deletion markers included.
         """
+        prefix = _text(prefix)
         if versions:
             return self._versions(prefix)
         return (entry for entry in self._pages(prefix, "") if isinstance(entry, Object))
 
-    def list_folder(self, prefix: str = "") -> Iterator[Object | str]:
+    def list_folder(self, prefix: str | bytes = "") -> Iterator[Object | str]:
         """What is directly in a folder: its objects, and its folders as `str` that end with a slash.
 
         `prefix` ends with a slash, or is empty for the topmost folder.
         """
-        return self._pages(prefix, "/")
+        return self._pages(_text(prefix), "/")
 
     def versions(self, key: str | bytes) -> Sequence[Object]:
         """All versions of an object, the newest first, deletion markers included."""
@@ -121,6 +122,19 @@ class Bucket(Objects):
                 break
             found.append(entry)
         return found
+
+    def _names_of_buckets(self) -> builtins.list[str]:
+        """The names of the buckets that the server lists for the account."""
+        names: builtins.list[str] = []
+        query: dict[str, str] = {}
+        while True:
+            _, body = self._send("GET", "/", query, what=f"the buckets at {self.endpoint}")
+            page = _parse(body, "ListAllMyBucketsResult")
+            names += [element.findtext("Name") or "" for element in page.iter("Bucket")]
+            more = page.findtext("ContinuationToken")
+            if not more or more == query.get("continuation-token"):
+                return sorted(names)
+            query = {"continuation-token": more}
 
     def _pages(self, prefix: str, delimiter: str) -> Iterator[Object | str]:
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, "delimiter": delimiter}
@@ -222,6 +236,12 @@ class Bucket(Objects):
         if not key and what is None:
             raise NotFound("an empty key")
         path = f"/{quote(self.name)}" + (f"/{quote(key)}" if key else "")
+        return self._send(method, path, query, headers, what=what or f"{self.name}/{key}")
+
+    def _send(
+        self, method: str, path: str, query: dict[str, str], headers: dict[str, str] | None = None, *, what: str
+    ) -> tuple[dict[str, str], bytes]:
+        """Requests an escaped path. Errors name `what` was requested."""
         if query:
             path += "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(query.items()))
         sent = builtins.list((headers or {}).items())
@@ -229,7 +249,7 @@ class Bucket(Objects):
         expected = (200, 206, 416) if "Range" in (headers or {}) else (200,)
         if status in expected:
             return dict(received) | {_STATUS: str(status)}, body
-        raise _error(what or f"{self.name}/{key}", method, status, body)
+        raise _error(what, method, status, body)
 
 
 def _version(version_id: str | None) -> dict[str, str]:
@@ -334,7 +354,7 @@ def _error(what: str, method: str, status: int, body: bytes) -> FulguriteError:
             pass
     reason = message or http.client.responses.get(status, "")
     if code == "InvalidObjectState":
-        reason += " It must be restored first."
+        reason = reason.removesuffix(".") + ". It must be restored first."
     words = ": ".join(filter(None, [what, f"{status} {code}".strip(), reason]))
     if code in _BY_CODE:
         return _BY_CODE[code](words)

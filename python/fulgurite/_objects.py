@@ -47,7 +47,13 @@ class Stored(Protocol):
     def version_id(self) -> str | None: ...
 
 
-Key = str | bytes | Part | Stored
+class ArrowScalar(Protocol):
+    """An element of an Arrow array."""
+
+    def as_py(self) -> Any: ...
+
+
+Key = str | bytes | Part | Stored | ArrowScalar
 
 
 class Item(NamedTuple):
@@ -78,11 +84,19 @@ class Selection(Protocol):
 
 def _part_of(key: Key) -> str | bytes | Part:
     """A key as given; what was listed as that version."""
+    given = key
+    # Arrays of Arrow iterate over scalars.
+    if not isinstance(key, (str, bytes, Part)) and callable(as_py := getattr(key, "as_py", None)):
+        key = as_py()
     if isinstance(key, (str, bytes, Part)):
         return key
-    if isinstance(name := getattr(key, "name", None), str):
-        return Part(name, version_id=key.version_id)
-    raise TypeError(f"a list has keys (str or bytes), Parts, and what `list` returns, but not {key!r}")
+    name, version_id = getattr(key, "name", None), getattr(key, "version_id", _ABSENT)
+    if isinstance(name, str) and (version_id is None or isinstance(version_id, str)):
+        return Part(name, version_id=version_id)
+    raise TypeError(f"a list has keys (str or bytes), Parts, and what `list` returns, but not {given!r}")
+
+
+_ABSENT = object()
 
 
 def _key_of(key: str | bytes | Part) -> str | bytes:
@@ -130,16 +144,19 @@ class Objects:
 
         Holds at most `batch_bytes` of content in memory at a time, or one larger object.
         `Item.number` is an object's place in the list, from 0. A key that is listed twice is
-        returned twice. Lists have keys, `Part`s, and what `list` returns.
+        returned twice. Lists have keys, `Part`s, and what `list` returns; Arrow arrays of keys are
+        lists too.
 
         With `on_error="raise"`, the first failure raises; with `"keep"` it becomes an item with an
-        `error`, and the others follow.
+        `error`, and the others follow. What fails for the whole list, such as the connection to the
+        server, always raises.
         """
         _check_on_error(on_error)
+        batch_bytes = operator.index(batch_bytes)
         if batch_bytes < 1:
             raise ValueError("batch_bytes is at least 1")
         listed, selection = self._selection(keys)
-        return self._items(listed, selection, batch_bytes, on_error)
+        return self._items(listed, selection, min(batch_bytes, _END_MAX), on_error)
 
     def _items(
         self, keys: list[str | bytes | Part], selection: Selection, batch_bytes: int, on_error: OnError
@@ -171,8 +188,8 @@ class Objects:
         All content is in memory at once, without a copy; for more than that, use `iter_many`.
 
         With `on_error="keep"`, the row of an object that can't be read has no content, and its
-        `error` says why. A name that isn't UTF-8 raises in any case: use `iter_many`. Needs
-        pyarrow.
+        `error` says why. What fails for the whole list, such as the connection to the server, always
+        raises. So does a name that isn't UTF-8: use `iter_many`. Needs pyarrow.
         """
         pa = needed("pyarrow", "get_many")
 
@@ -198,7 +215,7 @@ class Objects:
         )
 
     def get_array(
-        self, keys: Iterable[Key], dtype: npt.DTypeLike, shape: int | tuple[int, ...] = (-1,)
+        self, keys: Iterable[Key], dtype: npt.DTypeLike, shape: int | Sequence[int] = (-1,)
     ) -> np.ndarray[Any, Any]:
         """Reads many objects of equal size into one NumPy array, without a copy.
 
@@ -214,7 +231,7 @@ class Objects:
         import numpy as np
 
         listed, selection = self._selection(keys)
-        shape = tuple(map(operator.index, shape)) if isinstance(shape, tuple) else (operator.index(shape),)
+        shape = _shape_of(shape)
         dtype = np.dtype(dtype)
         if shape.count(-1) > 1 or any(length < -1 for length in shape):
             raise ValueError("at most one dimension of `shape` is -1")
@@ -359,6 +376,13 @@ def _text(name: str | bytes) -> str:
             f"{name!r} isn't UTF-8, as a column of text requires; use iter_many for such names"
         ) from None
     return text
+
+
+def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape as NumPy takes it: a number, or a sequence of numbers."""
+    if isinstance(shape, Iterable):
+        return tuple(map(operator.index, shape))
+    return (operator.index(shape),)
 
 
 def _shown(key: str | bytes | Part) -> str:

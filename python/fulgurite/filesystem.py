@@ -13,8 +13,9 @@ Without options, `FULGURITE_ARCHIVE` names the archive; without that, `AWS_ENDPO
 The file system is read-only.
 
 What can't be known now raises: nothing is called absent because a server is down or a store is not
-there. A name can belong to a file and a folder at once; `ls` has both. Keys that end with a slash
-are folders, and those with an empty component (`//`) are not listed by folder, but found by `find`.
+there. A name can belong to a file and a folder at once; `ls` has both, and `get` of the folder
+raises, because a local folder can't hold both. Keys that end with a slash are folders, and those
+with an empty component (`//`) are not listed by folder, but found by `find`.
 """
 
 from __future__ import annotations
@@ -27,16 +28,22 @@ from datetime import datetime
 from typing import Any, NoReturn, cast
 
 from fsspec import AbstractFileSystem
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.implementations.local import make_path_posix
 from fsspec.spec import AbstractBufferedFile
+from fsspec.utils import isfilelike, other_paths, tokenize
 
 from . import connect
 from ._archive import Archive, Entry
 from ._bucket import Bucket, Object
-from ._errors import NotFound
+from ._errors import FulguriteError, NotFound
 from ._objects import Item, ObjectFile, Objects, Part
 
 
 _OPTIONS = ("endpoint", "access_key", "secret_key", "region", "profile", "ca_file", "connections")
+_CONNECTIONS = 2
+#: Options that are left out where passwords are.
+_SECRETS = ("access_key", "secret_key")
 #: Options that fsspec takes for any file system.
 _OPTIONS_OF_FSSPEC = {
     "asynchronous",
@@ -70,8 +77,8 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         secret_key: str | None = None,
         region: str | None = None,
         profile: str | None = None,
-        ca_file: str | None = None,
-        connections: int = 2,
+        ca_file: str | os.PathLike[str] | None = None,
+        connections: int = _CONNECTIONS,
         **options: Any,
     ) -> None:
         if unknown := options.keys() - _OPTIONS_OF_FSSPEC:
@@ -79,8 +86,10 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         given = [endpoint, access_key, secret_key, region, profile, ca_file]
         if archive is not None and any(one is not None for one in given):
             raise ValueError("archive and the options of a server exclude each other")
+        if archive is not None and not os.fspath(archive):
+            raise ValueError("archive is an empty string")
         if archive is None and endpoint is None:
-            archive = os.environ.get("FULGURITE_ARCHIVE")
+            archive = os.environ.get("FULGURITE_ARCHIVE") or None
             if archive is None:
                 endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
             if archive is None and not endpoint:
@@ -93,12 +102,14 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
             "secret_key": secret_key,
             "region": region,
             "profile": profile,
-            "ca_file": ca_file,
+            "ca_file": None if ca_file is None else os.fspath(ca_file),
             "connections": connections,
         }
         # What a copy in another process is made of: the same place, whatever its environment.
-        place = {"archive": archive} if archive is not None else self._server
-        self._options = {**options, **place}
+        server = {name: value for name, value in self._server.items() if value is not None}
+        if connections == _CONNECTIONS:
+            del server["connections"]
+        self._options = {**options, **({"archive": archive} if archive is not None else server)}
         self._archive = None if archive is None else _archive_at(archive)
         self._buckets: dict[str, Bucket] = {}
         self._lock = threading.Lock()
@@ -120,6 +131,19 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @storage_args.setter
     def storage_args(self, _: Any) -> None:
         pass
+
+    @property
+    def _fs_token(self) -> str:
+        """Identifies the place and its options. A copy has the same token."""
+        return cast(str, tokenize(type(self), **self._options))
+
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
+        """The options of a copy, for `from_dict`. They contain the keys if those were given.
+
+        `include_password=False` leaves the keys out.
+        """
+        packed = cast("dict[str, Any]", super().to_dict(include_password=include_password))
+        return packed if include_password else {name: value for name, value in packed.items() if name not in _SECRETS}
 
     @property
     def fsid(self) -> str:
@@ -145,8 +169,19 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 self._buckets[name] = connect(bucket=name, **self._server)
             return self._buckets[name], f"{name}/", key
 
+    def _is_root(self, path: str) -> bool:
+        """Whether a path is the root of a server, which contains the buckets."""
+        return self._archive is None and not self._strip_protocol(path)
+
+    def _names_of_buckets(self) -> list[str]:
+        # Any bucket can send the request.
+        with connect(bucket="none", **self._server) as bucket:
+            return bucket._names_of_buckets()
+
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Size and kind of a file or a folder."""
+        if self._is_root(path):
+            return _folder("")
         objects, root, name = self._place(path)
         try:
             if name:
@@ -176,14 +211,28 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def isdir(self, path: str) -> bool:
         """Whether there is a folder. Raises if that can't be known."""
+        if self._is_root(path):
+            return True
         objects, root, name = self._place(path)
-        return not name or any(True for _ in self._below(objects, root, name))
+        try:
+            # A bucket may be empty.
+            return any(True for _ in self._below(objects, root, name)) or not name
+        except NotFound:
+            return False
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[dict[str, Any]] | list[str]:
-        """What is directly in a folder; or the file itself, if the path leads to one."""
-        objects, root, name = self._place(path)
+        """What is directly in a folder; or the file itself, if the path leads to one.
+
+        The root at a server has the buckets that the server lists for the account.
+        """
+        name = ""
+        if self._is_root(path):
+            below: Iterable[dict[str, Any]] = map(_folder, self._names_of_buckets())
+        else:
+            objects, root, name = self._place(path)
+            below = self._below(objects, root, name)
         # The name of a file may also be that of a folder.
-        found = {(entry["name"], entry["type"]): entry for entry in self._below(objects, root, name)}
+        found = {(entry["name"], entry["type"]): entry for entry in below}
         if not found and name:
             entry = self.info(path)
             found = {(entry["name"], entry["type"]): entry}
@@ -249,9 +298,15 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return found if detail else list(found)
 
     def _find_by_name(self, path: str, beginning: str) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        if self._is_root(path):
+            first = beginning.partition("/")[0]
+            for bucket in self._names_of_buckets():
+                if bucket.startswith(first):
+                    found |= self._find_by_name(bucket, "")
+            return found
         objects, root, name = self._place(path)
         prefix = (f"{name}/" if name else "") + beginning
-        found: dict[str, dict[str, Any]] = {}
         if name and not beginning and self.isfile(path):
             described = self.info(path)
             found[described["name"]] = described
@@ -354,9 +409,135 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     found[name] = item.error
         return found
 
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Fetches files, or with `recursive=True` folders, into local files or a local folder.
+
+        If two of them would have the same local name, or a file and a folder do, it raises before
+        anything is written. A path is that of the file if there is one, but of the folder with
+        `recursive=True` and a slash at its end.
+        """
+        if isinstance(rpath, list) and isinstance(lpath, list):
+            super().get(rpath, lpath, callback=callback, **options)
+            return
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        is_one = isinstance(rpath, (str, os.PathLike))
+        sources: dict[str, str | None] = {}
+        for path in [rpath] if is_one else rpath:
+            sources |= self._sources(os.fspath(path), recursive, maxdepth)
+        if is_one and (not recursive or maxdepth is not None):
+            sources = {path: kind for path, kind in sources.items() if (kind or self._kind(path)) != "directory"}
+            if not sources:
+                return
+        if isinstance(lpath, list):
+            targets = [os.fspath(one) for one in lpath]
+            if len(targets) != len(sources):
+                raise ValueError(f"{len(targets)} local paths for {len(sources)} files")
+        else:
+            targets = self._targets(rpath, list(sources), make_path_posix(os.fspath(lpath)))
+        self._check_targets(sources, targets)
+        super().get(list(sources), targets, callback=callback, **options)
+
+    def _kind(self, path: str) -> str | None:
+        try:
+            return str(self.info(path)["type"])
+        except NotFound:
+            return None
+
+    def _sources(self, path: str, recursive: bool, maxdepth: int | None) -> dict[str, str | None]:
+        """The paths that a path or a pattern selects for `get`, with their kinds if known."""
+        if _is_pattern(path) and not self.exists(path):
+            return dict.fromkeys(self.expand_path(path, recursive=recursive, maxdepth=maxdepth))
+        stripped = self._strip_protocol(path)
+        if not recursive:
+            return {stripped: None}
+        found = self.find(stripped, maxdepth=maxdepth, withdirs=True, detail=True)
+        if not found and not self.exists(stripped):
+            raise NotFound(path)
+        if path.endswith("/") and len(found) > 1 and found.get(stripped, {}).get("type") == "file":
+            # The slash says that the folder is meant.
+            return {name: entry["type"] for name, entry in found.items() if name != stripped}
+        return {stripped: "directory"} | {name: entry["type"] for name, entry in found.items()}
+
+    def _targets(self, rpath: Any, sources: list[str], lpath: str) -> list[str]:
+        """Absolute local paths, chosen as fsspec does."""
+        into = lpath.rstrip("/") or "/"
+        if not isinstance(rpath, (str, os.PathLike)):
+            targets = [os.path.join(into, source.rpartition("/")[2]) for source in sources]
+        elif _is_pattern(path := os.fspath(rpath)) and not self.exists(path):
+            # The leading slash also gives top-level names a folder to be relative to.
+            targets = other_paths([f"/{source}" for source in sources], into, exists=len(sources) == 1)
+        else:
+            top = self._strip_protocol(path)
+            # Into an existing folder, under its own name.
+            if (lpath.endswith("/") or os.path.isdir(lpath)) and not path.endswith("/") and top:
+                into = os.path.join(into, top.rpartition("/")[2])
+            below = [source[len(top) :].lstrip("/") for source in sources]
+            targets = [os.path.join(into, name) if name else into for name in below]
+        # Names can contain components such as "..".
+        root, targets = os.path.abspath(lpath), [os.path.abspath(target) for target in targets]
+        for source, target in zip(sources, targets, strict=True):
+            if os.path.commonpath([root, target]) != root:
+                raise ValueError(f"{source} would be written to {target}, which is outside {lpath}")
+        return targets
+
+    def _check_targets(self, sources: dict[str, str | None], targets: list[str]) -> None:
+        """Raises if files would replace one another, or a file and a folder have the same name."""
+        places = [os.path.abspath(target) for target in targets]
+        parents = {parent for place in places for parent in _parents(place)}
+        taken: dict[str, str] = {}
+        for source, place in zip(sources, places, strict=True):
+            before = taken.setdefault(place, source)
+            if before == source and place not in parents:
+                continue
+            # Folders may share a local folder.
+            if all((sources[one] or self._kind(one)) == "directory" for one in {source, before}):
+                continue
+            why = "needs a folder there for other files" if before == source else f"also writes {before} there"
+            raise FulguriteError(
+                f"{source} would be the local file {place}, but `get` {why}; nothing was written."
+                " Fetch them one by one, or give a list of local paths"
+            )
+
+    def get_file(
+        self, rpath: str, lpath: Any = None, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **options: Any
+    ) -> None:
+        """Fetches a file into a local file or an open one; of a folder, makes a local folder."""
+        if outfile is None and isfilelike(lpath):
+            outfile = lpath
+        try:
+            file = self.open(rpath, "rb", **options)
+        except NotFound:
+            if outfile is not None or not self.isdir(rpath):
+                raise
+            os.makedirs(lpath, exist_ok=True)
+            return
+        with file:
+            if outfile is not None:
+                self._copy(file, outfile, callback)
+                return
+            os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+            with open(lpath, "wb") as made:
+                self._copy(file, made, callback)
+
+    def _copy(self, file: Any, outfile: Any, callback: Any) -> None:
+        callback.set_size(file.size)
+        while data := file.read(self.blocksize):
+            outfile.write(data)
+            callback.relative_update(len(data))
+
     def modified(self, path: str) -> datetime | None:
-        """When a file was last modified or stored."""
-        return cast("datetime | None", self.info(path).get("mtime"))
+        """When a file was last modified; when it was stored if that isn't known."""
+        info = self.info(path)
+        return cast("datetime | None", info.get("mtime") or info.get("created"))
 
     def created(self, path: str) -> datetime | None:
         """When a file was stored."""
@@ -378,7 +559,8 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Fails: nothing can be written."""
         _read_only()
 
-    mkdir = makedirs = rmdir = rm_file = _rm = rm = cp_file = mv = touch = pipe_file = put_file = _read_only_operation
+    mkdir = makedirs = rmdir = rm_file = _rm = rm = mv = touch = _read_only_operation
+    copy = cp_file = pipe = pipe_file = put = put_file = _read_only_operation
 
 
 def _read_only() -> NoReturn:
@@ -415,9 +597,20 @@ _archives: weakref.WeakValueDictionary[str, Archive] = weakref.WeakValueDictiona
 
 def _archive_at(folder: str) -> Archive:
     archive = _archives.get(folder)
-    if archive is None:
-        archive = _archives[folder] = Archive(folder)
+    if archive is not None:
+        try:
+            # Fails if another archive replaced it.
+            _ = archive.id
+            return archive
+        except (FulguriteError, ValueError):
+            pass
+    archive = _archives[folder] = Archive(folder)
     return archive
+
+
+def _parents(path: str) -> Iterator[str]:
+    while (parent := os.path.dirname(path)) != path:
+        yield (path := parent)
 
 
 def _is_pattern(path: str) -> bool:

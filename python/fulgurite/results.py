@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -36,6 +37,7 @@ def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     text = Path(path).read_text()
     if text.startswith("target,"):
+        _check_csv(text, path)
         missing = dict.fromkeys(_MAYBE_MISSING, "")
         return _sorted(pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=missing))
     rows = []
@@ -45,14 +47,24 @@ def bench(path: str | os.PathLike[str]) -> pd.DataFrame:
             of_round = {key: one[key] for key in ("server_cpu", "server_memory", "own_cpu")}
             row = {"target": name, "round": number, "operation": operation, "seconds": one["seconds"]}
             rows.append(row | figures | {"errors": errors} | of_round)
-    order = "target round operation seconds done failed rate mb_s mean_ms p50_ms p90_ms p99_ms p999_ms max_ms"
-    columns = f"{order} bytes errors server_cpu server_memory own_cpu".split()
-    return _sorted(pd.DataFrame(rows, columns=columns))
+    return _sorted(pd.DataFrame(rows, columns=_COLUMNS))
 
 
+_COLUMNS = (
+    "target round operation seconds done failed rate mb_s mean_ms p50_ms p90_ms p99_ms p999_ms max_ms"
+    " bytes errors server_cpu server_memory own_cpu"
+).split()
 # Times are missing where nothing succeeded, and the server's figures where it can't be observed.
 _TIMES = "mean_ms p50_ms p90_ms p99_ms p999_ms max_ms".split()
 _MAYBE_MISSING = [*_TIMES, "server_cpu", "server_memory"]
+
+
+def _check_csv(text: str, path: str | os.PathLike[str]) -> None:
+    rows = list(csv.reader(io.StringIO(text)))
+    if not set(_COLUMNS) <= set(rows[0]):
+        raise ValueError(f"{os.fspath(path)}: not the CSV of `fulgurite bench`, or cut off: columns are missing")
+    if not text.endswith("\n") or any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError(f"{os.fspath(path)}: a row is incomplete; was the file cut off?")
 
 
 def _sorted(rounds: pd.DataFrame) -> pd.DataFrame:

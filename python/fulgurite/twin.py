@@ -25,8 +25,22 @@ from ._native import Collect, Fetch, IdleShuttle, ReadDrive, View, WaitingPlatte
 if TYPE_CHECKING:
     import pandas as pd
 
-Setting = str | int | float | bool
+
+class NumpyScalar(Protocol):
+    """A number or truth value of NumPy."""
+
+    def item(self) -> Any:
+        """The same as an object of Python."""
+
+
+Setting = str | int | float | bool | NumpyScalar
 Path = str | os.PathLike[str]
+
+#: Counts are at most this many.
+_COUNT_MAX = (1 << 32) - 1
+#: Seeds are at most this.
+_SEED_MAX = (1 << 64) - 1
+
 
 class UnmetWarning(UserWarning):
     """Runs missed what their scenario expects, or requests had not ended when a run stopped."""
@@ -80,6 +94,7 @@ def run(
     to an hour while you write a policy. Warns with `UnmetWarning` if expectations were missed.
     """
     _check_count("seeds", seeds)
+    _check_seed(seed)
     if policy is None:
         _check_threads(threads)
         table, missed, _ = _native.run(os.fspath(path), _assignments(settings), seed, seeds, threads, False)
@@ -94,6 +109,7 @@ def timeline(
     path: Path, settings: Mapping[str, Setting] | None = None, *, seed: int | None = None
 ) -> pd.DataFrame:
     """The course of one run: queues, completion times, and what drives and shuttles do, over time."""
+    _check_seed(seed)
     _, missed, course = _native.run(os.fspath(path), _assignments(settings), seed, 1, 1, True)
     assert course is not None
     return _frame(course, missed)
@@ -116,9 +132,11 @@ def sweep(
     if seeds is not None:
         _check_count("seeds", seeds)
     _check_threads(threads)
+    if not isinstance(vary, Mapping):
+        raise TypeError("vary is a mapping of settings to lists of values, such as {'shuttles.count': [8, 12]}")
     given: dict[str, dict[str, Setting]] = {}
     for name, values in vary.items():
-        if isinstance(values, (str, int, float)):
+        if isinstance(values, (str, int, float)) or not isinstance(values, Iterable):
             raise ValueError(f"the values of {name} are a list")
         given[name] = {_text(value).strip(): value for value in values}
         if not given[name] or any("," in text or ".." in text for text in given[name]):
@@ -134,8 +152,13 @@ def sweep(
 
 
 def _check_count(name: str, count: int) -> None:
-    if count < 1:
-        raise ValueError(f"{name} is at least 1")
+    if not 1 <= count <= _COUNT_MAX:
+        raise ValueError(f"{name} is from 1 to {_COUNT_MAX}")
+
+
+def _check_seed(seed: int | None) -> None:
+    if seed is not None and not 0 <= seed <= _SEED_MAX:
+        raise ValueError(f"seed is from 0 to {_SEED_MAX}")
 
 
 def _check_threads(threads: int | None) -> None:
@@ -144,12 +167,16 @@ def _check_threads(threads: int | None) -> None:
 
 
 def _text(value: Setting) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    plain = value if isinstance(value, (str, int, float)) or not hasattr(value, "item") else value.item()
+    if isinstance(plain, bool):
+        return "true" if plain else "false"
+    # Numbers of NumPy as NumPy shows them: of float32, `item` returns more digits.
     return str(value)
 
 
 def _assignments(settings: Mapping[str, Setting] | None) -> list[str]:
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError("settings are a mapping of names to values, such as {'shuttles.count': 8}")
     return [f"{name}={_text(value)}" for name, value in (settings or {}).items()]
 
 

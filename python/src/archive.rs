@@ -10,7 +10,7 @@ use fulgurite_archive::paging::Paged;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::{CatalogueGaps, UnseenPlace};
-use fulgurite_domain::{ObjectName, VersionId};
+use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -31,6 +31,8 @@ const SIGNAL_BYTES: usize = 64 << 20;
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct Archive {
     home: PathBuf,
+    /// The identifier at the first opening. Another archive in its place is an error.
+    id: ArchiveId,
     /// `None` once closed.
     open: Mutex<Option<Arc<OfProcess<OpenArchive>>>>,
 }
@@ -38,30 +40,49 @@ pub(crate) struct Archive {
 impl Archive {
     /// The open archive. Opened again if its databases were replaced.
     fn core(&self, py: Python<'_>) -> PyResult<Arc<OfProcess<OpenArchive>>> {
+        self.core_if_open(py)?.ok_or_else(|| PyValueError::new_err("the archive is closed"))
+    }
+
+    fn core_if_open(&self, py: Python<'_>) -> PyResult<Option<Arc<OfProcess<OpenArchive>>>> {
         let current = || self.open.lock().expect("nothing panics while it holds this lock");
         match &*current() {
-            None => return Err(PyValueError::new_err("the archive is closed")),
-            Some(open) if open.is_own() && open.is_current(&self.home) => return Ok(open.clone()),
+            None => return Ok(None),
+            Some(open) if open.is_own() && open.is_current(&self.home) => return Ok(Some(open.clone())),
             Some(_) => {}
         }
         let opened = py.detach(|| open(&self.home)).map_err(|failure| failure.raise(py))?;
-        let before = current().replace(opened.clone());
+        if opened.id() != self.id {
+            let (home, found, expected) = (self.home.display(), opened.id(), self.id);
+            py.detach(|| drop(opened));
+            let why = format!("another archive is now in {home}: expected {expected}, found {found}");
+            return Err(Failure::new(Class::Other, why).raise(py));
+        }
+        let mut open = current();
+        // Another thread may have closed it meanwhile.
+        let before = open.as_mut().map(|open| std::mem::replace(open, opened.clone()));
+        drop(open);
         py.detach(|| drop(before));
-        Ok(opened)
+        Ok(Some(opened))
     }
 }
 
-/// A place in a list.
+/// A place in a list. It keeps the archive open, so that a list goes on after `close`.
 #[pyclass(frozen, module = "fulgurite._native")]
-pub(crate) struct Cursor(ListCursor);
+pub(crate) struct Cursor {
+    core: Arc<OfProcess<OpenArchive>>,
+    at: ListCursor,
+}
 
 #[pymethods]
 impl Archive {
     #[new]
     fn new(py: Python<'_>, home: PathBuf) -> PyResult<Self> {
+        if home.as_os_str().is_empty() {
+            return Err(PyValueError::new_err("the archive's folder is an empty string"));
+        }
         let home = std::path::absolute(&home)?;
         let opened = py.detach(|| open(&home)).map_err(|failure| failure.raise(py))?;
-        Ok(Self { home, open: Mutex::new(Some(opened)) })
+        Ok(Self { home, id: opened.id(), open: Mutex::new(Some(opened)) })
     }
 
     #[getter]
@@ -71,6 +92,7 @@ impl Archive {
 
     #[getter]
     fn id(&self, py: Python<'_>) -> PyResult<String> {
+        // Fails if the archive is closed or was replaced.
         Ok(self.core(py)?.id().to_string())
     }
 
@@ -94,8 +116,9 @@ impl Archive {
     #[pyo3(signature = (name, version_id=None))]
     fn info(&self, py: Python<'_>, name: &Bound<'_, PyAny>, version_id: Option<&str>) -> PyResult<Entry> {
         let core = self.core(py)?;
-        let wanted = (name::from_python(name)?, version_id.map(parse_id).transpose()?);
-        let found = py.detach(|| find(&core, &[wanted]));
+        let name = name::from_python(name)?;
+        let id = version_id.map(|id| version(id, &name)).transpose().map_err(|failure| failure.raise(py))?;
+        let found = py.detach(|| find(&core, &[(name, id)]));
         found.into_iter().next().expect("a result for each").map(Entry).map_err(|failure| failure.raise(py))
     }
 
@@ -126,10 +149,14 @@ impl Archive {
         after: Option<&Cursor>,
         limit: usize,
     ) -> PyResult<(Vec<Bound<'py, PyAny>>, Option<Cursor>)> {
-        let core = self.core(py)?;
+        let core = match (self.core_if_open(py)?, after) {
+            (Some(core), _) => core,
+            (None, Some(cursor)) if cursor.core.is_own() => cursor.core.clone(),
+            (None, _) => return Err(PyValueError::new_err("the archive is closed")),
+        };
         let prefix = name::from_python(prefix)?;
         let versions = if all_versions { Versions::All } else { Versions::Newest };
-        let rows = py.detach(|| core.reading().list(&prefix.0, versions, after.map(|cursor| &cursor.0), limit));
+        let rows = py.detach(|| core.reading().list(&prefix.0, versions, after.map(|cursor| &cursor.at), limit));
         let rows: Vec<VersionRow> = rows.map_err(|error| Failure::new(Class::Other, error).raise(py))?;
         let mut next = rows.last().filter(|_| rows.len() == limit).map(VersionRow::cursor);
         let (mut entries, mut folder) = (Vec::with_capacity(rows.len()), None);
@@ -155,7 +182,7 @@ impl Archive {
         {
             next = ListCursor::after_prefix(&folder.0);
         }
-        Ok((entries, next.map(Cursor)))
+        Ok((entries, next.map(|at| Cursor { core, at })))
     }
 
     /// The content of a version from `start` to `end`.
@@ -213,17 +240,13 @@ fn asked_for(name: &Bound<'_, PyAny>, id: Option<&str>) -> PyResult<Result<(Obje
         }
         Err(error) => return Err(error),
     };
-    Ok(match id.map(str::parse).transpose() {
-        Ok(id) => Ok((name, id)),
-        Err(_) => {
-            Err(Failure::new(Class::NotFound, format!("{:?} is not the identifier of a version", id.unwrap_or_default()))
-                .of(&name.display()))
-        }
-    })
+    Ok(id.map(|id| version(id, &name)).transpose().map(|id| (name, id)))
 }
 
-fn parse_id(text: &str) -> PyResult<VersionId> {
-    text.parse().map_err(|_| PyValueError::new_err(format!("{text:?} is not the identifier of a version")))
+/// The identifier of a version. No version has one that is malformed.
+fn version(id: &str, name: &ObjectName) -> Result<VersionId, Failure> {
+    let malformed = |_| Failure::new(Class::NotFound, format!("{id:?} is not the identifier of a version")).of(&name.display());
+    id.parse().map_err(malformed)
 }
 
 /// Looks up names. If the catalogue has gaps, what it doesn't list isn't said to be absent.

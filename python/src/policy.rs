@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fulgurite_library::{Drive, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -82,10 +82,33 @@ pub(crate) struct View {
 #[pymethods]
 impl View {
     /// Seconds that a shuttle needs between two places, without traffic.
-    fn travel_s(&self, from: Place, to: Place) -> f64 {
-        let position = |(shelf, x_m): Place| Position { shelf, x_um: (x_m * 1e6).round() as i64 };
-        self.pace.travel(position(from), position(to)).seconds()
+    #[pyo3(signature = (origin, destination, /))]
+    fn travel_s(&self, origin: &Bound<'_, PyAny>, destination: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Ok(self.pace.travel(position_of(origin)?, position_of(destination)?).seconds())
     }
+}
+
+/// Bound of a place's distance from the left end, in metres.
+const X_MAX: f64 = 1e6;
+
+fn position_of(given: &Bound<'_, PyAny>) -> PyResult<Position> {
+    let (shelf, x_m): Place = in_range(given)?;
+    if x_m.is_nan() || x_m.abs() > X_MAX {
+        return Err(PyValueError::new_err(format!("the place {} is out of range", given.repr()?)));
+    }
+    Ok(Position { shelf, x_um: (x_m * 1e6).round() as i64 })
+}
+
+/// Converts a Python value. Out-of-range numbers raise `ValueError` instead of `OverflowError`.
+fn in_range<'py, T>(given: &Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    given.extract::<T>().map_err(|error| {
+        let is_out_of_range = error.is_instance_of::<PyOverflowError>(given.py());
+        let shown = given.repr().map(|shown| shown.to_string()).unwrap_or_default();
+        if is_out_of_range { PyValueError::new_err(format!("{shown} is out of range")) } else { error }
+    })
 }
 
 /// The task to bring a platter to a drive.
@@ -108,16 +131,16 @@ pub(crate) struct Collect {
 #[pymethods]
 impl Fetch {
     #[new]
-    fn new(shuttle: u16, platter: u32, drive: u16) -> Self {
-        Self { shuttle, platter, drive }
+    fn new(shuttle: &Bound<'_, PyAny>, platter: &Bound<'_, PyAny>, drive: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self { shuttle: in_range(shuttle)?, platter: in_range(platter)?, drive: in_range(drive)? })
     }
 }
 
 #[pymethods]
 impl Collect {
     #[new]
-    fn new(shuttle: u16, drive: u16) -> Self {
-        Self { shuttle, drive }
+    fn new(shuttle: &Bound<'_, PyAny>, drive: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self { shuttle: in_range(shuttle)?, drive: in_range(drive)? })
     }
 }
 

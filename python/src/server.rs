@@ -246,24 +246,25 @@ impl Server {
             let bulk = Bulk::new(&running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
             bulk.positions(&listed)
         })?;
-        let found = found.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
+        let found = found.map_err(|error| failure(&running.core, &error).raise(py))?;
         let mut positions = vec![None; objects.len()];
         valid.iter().zip(found).for_each(|(index, position)| positions[*index] = position);
         let mut order = valid;
         // What could not be looked up comes last.
         order.sort_by_key(|index| (positions[*index].is_none(), positions[*index].clone(), *index));
         let version_ids = Mutex::new(vec![None; objects.len()]);
-        Ok(ServerSelection { running, endpoint: self.endpoint.clone(), objects, invalid, empty, positions, order, version_ids })
+        Ok(ServerSelection { running, objects, invalid, empty, positions, order, version_ids })
     }
 }
 
-fn failure(endpoint: &str, error: &ExchangeError) -> Failure {
+/// The failure of a whole list.
+fn failure(server: &Core, error: &ExchangeError) -> Failure {
     let class = match error {
         ExchangeError::Refused(refusal) => class_of(refusal.status, refusal.code.as_deref().unwrap_or_default()),
         ExchangeError::Failed(_) => Class::Unavailable,
         _ => Class::Other,
     };
-    Failure::new(class, format!("{endpoint}: {error}"))
+    Failure::new(class, format!("the bucket {} at {}: {error}", server.bucket(), server.endpoint()))
 }
 
 /// The class of an error of S3.
@@ -276,6 +277,14 @@ fn class_of(status: StatusCode, code: &str) -> Class {
         ("InvalidObjectState" | "SlowDown" | "InternalError", _) => Class::Unavailable,
         _ if status.is_server_error() => Class::Unavailable,
         _ => Class::Other,
+    }
+}
+
+/// An S3 error with advice, worded as in `_bucket.py`.
+fn advised(code: &str, message: &str) -> String {
+    match code {
+        "InvalidObjectState" => format!("{code}: {}. It must be restored first.", message.trim_end_matches('.')),
+        _ => format!("{code}: {message}"),
     }
 }
 
@@ -292,7 +301,6 @@ fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 #[pyclass(frozen, module = "fulgurite._native")]
 pub(crate) struct ServerSelection {
     running: Arc<OfProcess<Running>>,
-    endpoint: String,
     /// In the order of the list.
     objects: Vec<Requested>,
     /// What can't be a key.
@@ -423,7 +431,7 @@ impl ServerSelection {
         }
         let valid: Vec<usize> = numbers.iter().copied().filter(|number| !self.invalid.contains_key(number)).collect();
         let arrived = interruptible(py, |stop| self.fetch_all(&valid, stop))?;
-        let arrived = arrived.map_err(|error| failure(&self.endpoint, &error).raise(py))?;
+        let arrived = arrived.map_err(|error| failure(&self.running.core, &error).raise(py))?;
         let mut contents: HashMap<usize, Vec<u8>> = HashMap::with_capacity(arrived.len());
         let errors = PyDict::new(py);
         let mut version_ids = self.version_ids.lock().expect("nothing panics while it holds this lock");
@@ -439,7 +447,8 @@ impl ServerSelection {
                 Arrived::Failed { code, .. } if code == "InvalidRange" => {}
                 Arrived::Failed { code, message } => {
                     let class = class_of(StatusCode::OK, &code);
-                    let failure = Failure::new(class, format!("{code}: {message}")).of(&self.objects[number].key);
+                    let name = format!("{}/{}", self.running.core.bucket(), self.objects[number].key);
+                    let failure = Failure::new(class, advised(&code, &message)).of(&name);
                     errors.set_item(number, failure.raise(py))?;
                 }
             }

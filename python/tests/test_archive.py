@@ -59,8 +59,12 @@ def test_what_is_absent_raises(archive):
         assert isinstance(error.value, FileNotFoundError) and isinstance(error.value, fulgurite.FulguriteError)
     with pytest.raises(fulgurite.NotFound, match="large: it has no version 0000"):
         archive.get("large", version_id="0" * 32)
-    with pytest.raises(ValueError, match="identifier"):
-        archive.get("large", version_id="latest")
+    # As in lists.
+    for use in [archive.get, archive.info, archive.open]:
+        with pytest.raises(fulgurite.NotFound, match='^large: "latest" is not the identifier of a version'):
+            use("large", version_id="latest")
+    with pytest.raises(fulgurite.NotFound, match='^large: "latest" is not the identifier of a version'):
+        archive.get_many([fulgurite.Part("large", version_id="latest")])
     with pytest.raises(TypeError, match="str or bytes"):
         archive.get(7)
 
@@ -194,6 +198,8 @@ def test_what_is_no_archive_says_so(tmp_path):
         fulgurite.open(tmp_path)
     with pytest.raises(fulgurite.FulguriteError):
         fulgurite.open(tmp_path / "absent")
+    with pytest.raises(ValueError, match="empty"):
+        fulgurite.open("")
 
 
 def test_pickles_are_the_folder(made, archive):
@@ -320,6 +326,44 @@ def test_an_archive_that_is_gone_says_so(tmp_path):
             archive.get("a")
         (tmp_path / "elsewhere").rename(made.home)
         assert archive.get("a") == b"one"
+
+
+def test_another_archive_in_its_place_is_an_error(tmp_path):
+    one, two = Made(tmp_path / "one"), Made(tmp_path / "two")
+    one.put({"a": b"one"})
+    two.put({"a": b"two"})
+    with fulgurite.open(one.home) as archive:
+        own = archive.id
+        assert archive.get("a") == b"one"
+        listed = archive.list()
+        one.home.rename(tmp_path / "away")
+        two.home.rename(one.home)
+        uses = [lambda: archive.id, lambda: archive.get("a"), lambda: archive.info("a"), lambda: archive.get_many(["a"]), lambda: next(listed)]
+        for use in uses:
+            with pytest.raises(fulgurite.FulguriteError, match=f"another archive is now in {one.home}: expected {own}, found "):
+                use()
+        # Once it is back, it is read again.
+        one.home.rename(two.home)
+        (tmp_path / "away").rename(one.home)
+        assert archive.id == own and archive.get("a") == b"one"
+
+
+def test_what_began_goes_on_after_close(tmp_path):
+    made = Made(tmp_path)
+    names = [f"{number:04}" for number in range(2_500)]
+    made.put({name: b"" for name in names})
+    archive = fulgurite.open(made.home)
+    begun = [archive.list(), archive.list(versions=True), archive.list_folder()]
+    items, not_begun = archive.iter_many(names, batch_bytes=1), archive.list()
+    first = [next(entries) for entries in begun]
+    next(items)
+    archive.close()
+    for entry, entries in zip(first, begun):
+        assert [entry.name, *[other.name for other in entries]] == names
+    assert len(list(items)) == len(names) - 1
+    for use in [lambda: next(not_begun), lambda: next(archive.list()), lambda: archive.info("0001")]:
+        with pytest.raises(ValueError, match="closed"):
+            use()
 
 
 def test_dates_beyond_datetime_are_left_out(tmp_path):

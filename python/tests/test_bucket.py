@@ -78,6 +78,18 @@ def test_lists_have_prefixes(content, bucket):
     assert list(bucket.list("absent")) == []
 
 
+def test_prefixes_are_bytes_too(content, bucket):
+    assert list(bucket.list("dir/".encode())) == list(bucket.list("dir/")) != []
+    assert list(bucket.list_folder(b"dir/")) == list(bucket.list_folder("dir/")) != []
+    assert [entry.name for entry in bucket.list(b"dir/", versions=True)] == ["dir/", "dir/x"]
+    for use in [bucket.list, bucket.list_folder, lambda prefix: bucket.list(prefix, versions=True)]:
+        for prefix in [b"\xff", "\ud800"]:
+            with pytest.raises(fulgurite.NotFound, match="UTF-8"):
+                use(prefix)
+        with pytest.raises(TypeError, match="str or bytes"):
+            use(7)
+
+
 def test_ranges_are_like_slices(content, bucket):
     whole = content["large"]
     for start, end in [(0, 0), (0, 1), (65_535, 65_537), (8_999_999, 99_999_999), (9_000_000, None), (7, 3), (10_000_000, 11_000_000), (5, 5)]:
@@ -107,11 +119,11 @@ def test_many_objects(content, bucket):
 
 def test_failures_are_rows_or_raise(content, bucket):
     keys = ["plain", "absent", "gone/é", "large"]
-    with pytest.raises(fulgurite.NotFound, match="absent: NoSuchKey"):
+    with pytest.raises(fulgurite.NotFound, match="^objects/absent: NoSuchKey"):
         bucket.get_many(keys)
     table = bucket.get_many(keys, on_error="keep")
     assert table["content"].to_pylist() == [content["plain"], None, None, content["large"]]
-    assert [error is None or error.split(":")[0] for error in table["error"].to_pylist()] == [True, "absent", "gone/é", True]
+    assert [error is None or error.split(":")[0] for error in table["error"].to_pylist()] == [True, "objects/absent", "objects/gone/é", True]
     failed = [item for item in bucket.iter_many(keys, on_error="keep") if item.error]
     assert sorted(item.key for item in failed) == ["absent", "gone/é"] and all(isinstance(item.error, fulgurite.NotFound) for item in failed)
     for use in [bucket.get, bucket.info, bucket.open]:
@@ -182,7 +194,7 @@ def test_who_may_not_read_is_refused(own, content):
 
 
 def test_what_is_no_server_says_so(own, monkeypatch):
-    with pytest.raises(fulgurite.NotFound, match="NoSuchBucket"):
+    with pytest.raises(fulgurite.NotFound, match="the bucket absent at .*NoSuchBucket"):
         open_bucket(own, "absent").get_many(["k"])
     with pytest.raises(fulgurite.NotFound, match="absent.*NoSuchBucket"):
         list(open_bucket(own, "absent").list())
@@ -192,7 +204,7 @@ def test_what_is_no_server_says_so(own, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="no endpoint"):
         fulgurite.connect(bucket="objects")
-    for arguments, options in [(("127.0.0.1", "b"), {}), (("http://h", ""), {}), (("http://h", "a/b"), {}), (("http://h", "b"), {"access_key": "a"}), (("http://h", "b"), {"connections": 0})]:
+    for arguments, options in [(("127.0.0.1", "b"), {}), (("http://h", ""), {}), (("http://h", "a/b"), {}), (("http://h", "b"), {"access_key": "a"}), (("http://h", "b"), {"connections": 0}), (("http://h", "b"), {"connections": 2**70})]:
         with pytest.raises((ValueError, fulgurite.FulguriteError)):
             fulgurite.connect(*arguments, **({"access_key": "a", "secret_key": "b"} | options if len(options) != 1 or "connections" in options else options))
 
@@ -224,9 +236,15 @@ def test_a_closed_bucket_says_so(own, content):
     assert bucket.get("plain") == content["plain"]
     bucket.close()
     assert bucket.closed and "closed" in repr(bucket)
-    for use in [lambda: bucket.get("plain"), lambda: bucket.get_many(["plain"])]:
+    for use in [lambda: bucket.get("plain"), lambda: bucket.get_many(["plain"]), lambda: list(bucket.list())]:
         with pytest.raises(ValueError, match="closed"):
             use()
+    # What a list began to read goes on.
+    bucket = open_bucket(own)
+    items = bucket.iter_many(KEYS, batch_bytes=1)
+    next(items)
+    bucket.close()
+    assert len(list(items)) == len(KEYS) - 1
 
 
 def test_positions_are_whole_numbers(content, bucket):
@@ -472,3 +490,45 @@ def test_threads_share_a_bucket(content, bucket):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_empty_keys_are_wrong(own):
+    for keys in [{"access_key": "", "secret_key": ""}, {"access_key": "a", "secret_key": ""}, {"access_key": "", "secret_key": "b"}]:
+        with pytest.raises(ValueError, match="empty; leave out both"):
+            fulgurite.connect(own.endpoint, "objects", **keys)
+
+
+def test_archived_objects_must_be_restored_first(own, s3):
+    s3.create_bucket(Bucket="cold")
+    s3.put_object(Bucket="cold", Key="k", Body=b"cold", StorageClass="GLACIER")
+    with open_bucket(own, "cold") as bucket:
+        assert next(bucket.list()).storage_class == "GLACIER"
+        for use in [lambda: bucket.get("k"), lambda: bucket.get_many(["k"]), lambda: list(bucket.iter_many(["k"]))]:
+            with pytest.raises(fulgurite.Unavailable, match=r"^cold/k: .*storage class\. It must be restored first\.$"):
+                use()
+        error = bucket.get_many(["k"], on_error="keep")["error"][0].as_py()
+        assert error.startswith("cold/k: InvalidObjectState: ") and error.endswith("storage class. It must be restored first.")
+
+
+def test_a_version_that_can_not_be_fails_alike(own, s3):
+    s3.create_bucket(Bucket="ids")
+    s3.put_bucket_versioning(Bucket="ids", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket="ids", Key="k", Body=b"k")
+    with open_bucket(own, "ids") as bucket:
+        for use in [lambda: bucket.get("k", version_id="latest"), lambda: bucket.get_many([Part("k", version_id="latest")])]:
+            with pytest.raises(fulgurite.FulguriteError, match="^ids/k: .*InvalidArgument: .*version id"):
+                use()
+
+
+def test_a_connection_that_fails_raises_in_any_case(tmp_path):
+    """Also where the failures of objects are kept."""
+    with Own(tmp_path) as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="down")
+        s3.put_object(Bucket="down", Key="x", Body=b"content")
+        with open_bucket(own, "down") as bucket:
+            own.kill()
+            for use in [lambda: bucket.get_many(["x"], on_error="keep"), lambda: list(bucket.iter_many(["x"], on_error="keep"))]:
+                with pytest.raises(fulgurite.Unavailable, match="no connection"):
+                    use()
+        own.start()

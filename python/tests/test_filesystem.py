@@ -1,7 +1,9 @@
 """`fulgurite://` URLs, in an archive and at a server, with fsspec and the programs that use it."""
 
 import io
+import json
 import pickle
+from datetime import UTC, datetime, timedelta
 
 import fsspec
 import numpy as np
@@ -181,7 +183,10 @@ def test_errors_of_ranges_are_in_their_places(files):
 
 
 def test_nothing_is_written(files):
-    for use in [lambda: files.open("objects/new", "wb"), lambda: files.rm("objects/top.txt"), lambda: files.pipe_file("objects/new", b""), lambda: files.mkdir("objects/new")]:
+    uses = [lambda: files.open("objects/new", "wb"), lambda: files.rm("objects/top.txt"), lambda: files.pipe_file("objects/new", b""), lambda: files.mkdir("objects/new")]
+    uses += [lambda: use("objects/night", "objects/new") for use in [files.copy, files.cp, files.mv, files.rename]]
+    uses += [lambda: files.pipe({}), lambda: files.put([], [])]
+    for use in uses:
         with pytest.raises(PermissionError, match="read-only"):
             use()
 
@@ -203,6 +208,25 @@ def test_xarray_and_zarr_read_arrays(options):
 def test_a_file_system_can_be_pickled(files):
     again = pickle.loads(pickle.dumps(files))
     assert again.cat("objects/top.txt") == b"top"
+    assert again == files and hash(again) == hash(files) and again._fs_token == files._fs_token
+
+
+def test_a_file_system_can_be_json(files):
+    for again in [files.from_json(files.to_json()), files.from_dict(files.to_dict())]:
+        assert again == files and again.cat("objects/top.txt") == b"top"
+
+
+def test_json_has_secrets_only_if_they_were_given(remote, monkeypatch):
+    given = FulguriteFileSystem(**remote)
+    assert json.loads(given.to_json())["secret_key"] == remote["secret_key"]
+    assert remote["secret_key"] not in given.to_json(include_password=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", remote["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", remote["secret_key"])
+    of_environment = FulguriteFileSystem(endpoint=remote["endpoint"], region=remote["region"], connections=3)
+    packed = of_environment.to_json()
+    assert remote["secret_key"] not in packed and json.loads(packed)["connections"] == 3
+    for again in [FulguriteFileSystem.from_json(packed), FulguriteFileSystem.from_json(given.to_json(include_password=False))]:
+        assert again.cat("objects/top.txt") == b"top" and again != given
 
 
 def test_the_environment_names_the_place(local, remote, monkeypatch):
@@ -235,3 +259,169 @@ def test_astropy_opens_images(tmp_path):
     with fulgurite.open(made.home) as archive:
         parts = [fulgurite.Part("survey/cutout.fits", 2_880, 2_880 + 4 * 63 * 63)]
         assert (archive.get_array(parts, ">f4", (63, 63))[0] == image).all()
+
+
+#: Of these, `A` and `dir/a` are files and folders.
+ODD = {"A": b"file A", "A/x": b"below A", "dir/a": b"file a", "dir/a/b": b"below a", "dir/c": b"c", "plain/1": b"1", "plain/sub/2": b"2", "other/1": b"other"}
+
+
+@pytest.fixture(scope="module")
+def odd_local(tmp_path_factory):
+    made = Made(tmp_path_factory.mktemp("odd-local"))
+    for name, content in ODD.items():
+        # Folders can't hold them all at once.
+        made.root = tmp_path_factory.mktemp("one")
+        made.put({f"survey/{name}": content})
+    made.root = tmp_path_factory.mktemp("one")
+    made.put({"T": b"file T"})
+    made.root = tmp_path_factory.mktemp("one")
+    made.put({"T/x": b"below T"})
+    return {"archive": str(made.home)}
+
+
+@pytest.fixture(scope="module")
+def odd_remote(tmp_path_factory):
+    with Own(tmp_path_factory.mktemp("odd-remote")) as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="survey")
+        for name, content in ODD.items():
+            s3.put_object(Bucket="survey", Key=name, Body=content)
+        s3.create_bucket(Bucket="empty")
+        yield {"endpoint": own.endpoint, "access_key": own.account.access_key, "secret_key": own.account.secret_key, "region": own.region}
+
+
+@pytest.fixture(params=["odd_local", "odd_remote"])
+def odd_options(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def odd(odd_options):
+    return FulguriteFileSystem(**odd_options)
+
+
+def tree(folder):
+    """Files by name, and folders as None."""
+    return {str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
+
+
+def test_a_file_that_is_also_a_folder_is_downloaded(odd, odd_options, tmp_path):
+    odd.get("survey/A", str(tmp_path / "1"))
+    odd.get("survey/A", f"{tmp_path}/2/")
+    odd.get("fulgurite://survey/A", tmp_path / "2")
+    odd.get(["survey/A", "survey/dir/a"], f"{tmp_path}/3")
+    odd.get(["survey/A"], [f"{tmp_path}/4/local"])
+    odd.get("survey/dir/*", f"{tmp_path}/5/")
+    odd.get("survey/*/c", f"{tmp_path}/6/")
+    odd.get_file("survey/A", f"{tmp_path}/7")
+    expected = {"1": b"file A", "2": None, "2/A": b"file A", "3": None, "3/A": b"file A", "3/a": b"file a", "4": None, "4/local": b"file A"}
+    expected |= {"5": None, "5/a": b"file a", "5/c": b"c", "6": None, "6/c": b"c", "7": b"file A"}
+    assert tree(tmp_path) == expected
+    for cache in ["simplecache", "filecache"]:
+        with fsspec.open(f"{cache}::fulgurite://survey/A", fulgurite=odd_options) as file:
+            assert file.read() == b"file A"
+    with pytest.raises(fulgurite.NotFound):
+        odd.get("survey/absent", str(tmp_path / "absent"))
+    with pytest.raises(fulgurite.NotFound):
+        odd.get("survey/absent", str(tmp_path / "absent"), recursive=True)
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_name_without_folders_is_downloaded_into_a_folder(odd_local, tmp_path):
+    FulguriteFileSystem(**odd_local).get("T", f"{tmp_path}/")
+    FulguriteFileSystem(**odd_local).get("T*", f"{tmp_path}/dl/")
+    assert tree(tmp_path) == {"T": b"file T", "dl": None, "dl/T": b"file T"}
+
+
+def test_folders_are_downloaded_or_a_conflict_is_named(odd, tmp_path):
+    for path, name in [("survey/dir", "survey/dir/a"), ("survey", "survey/A"), ("survey/A", "survey/A"), ("survey/d*", "survey/dir/a")]:
+        with pytest.raises(fulgurite.FulguriteError, match=f"^{name} would be the local file .*nothing was written"):
+            odd.get(path, str(tmp_path / "dl"), recursive=True)
+    with pytest.raises(fulgurite.FulguriteError, match="also writes survey/plain/1 there"):
+        odd.get(["survey/plain/1", "survey/other/1"], str(tmp_path / "dl"), recursive=True)
+    assert tree(tmp_path) == {}
+    odd.get("survey/A/", f"{tmp_path}/1", recursive=True)
+    odd.get("survey/dir/", f"{tmp_path}/2", recursive=True, maxdepth=1)
+    odd.get("survey/plain", f"{tmp_path}/3", recursive=True)
+    odd.get("survey/plain", f"{tmp_path}/3", recursive=True)
+    odd.get("survey/pl*", f"{tmp_path}/4", recursive=True)
+    expected = {"1": None, "1/x": b"below A", "2": None, "2/a": b"file a", "2/c": b"c"}
+    for folder in ["3", "3/plain", "4"]:
+        expected |= {folder: None, f"{folder}/1": b"1", f"{folder}/sub": None, f"{folder}/sub/2": b"2"}
+    assert tree(tmp_path) == expected
+    # Without `recursive`, folders are left out, as fsspec does.
+    odd.get("survey/plain", f"{tmp_path}/5")
+    assert not (tmp_path / "5").exists()
+
+
+def test_names_stay_below_the_local_folder(tmp_path):
+    (tmp_path / "server").mkdir()
+    with Own(tmp_path / "server") as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="upward")
+        s3.put_object(Bucket="upward", Key="d/../../../x", Body=b"x")
+        files = FulguriteFileSystem(endpoint=own.endpoint, region=own.region, access_key=own.account.access_key, secret_key=own.account.secret_key)
+        with pytest.raises(ValueError, match="outside"):
+            files.get("upward", f"{tmp_path}/a/b", recursive=True)
+        s3.delete_object(Bucket="upward", Key="d/../../../x")
+        s3.put_object(Bucket="upward", Key="d/../y", Body=b"y")
+        files.get("upward", f"{tmp_path}/c", recursive=True)
+    assert not (tmp_path / "x").exists() and not (tmp_path / "a").exists() and (tmp_path / "c" / "y").read_bytes() == b"y"
+
+
+def test_a_bucket_that_is_absent_is_no_folder(odd_remote):
+    files = FulguriteFileSystem(**odd_remote)
+    assert not files.isdir("nobucket") and not files.exists("nobucket") and not files.isdir("nobucket/a")
+    assert files.isdir("empty") and files.exists("empty") and files.ls("empty") == []
+    with pytest.raises(fulgurite.NotFound):
+        files.info("nobucket")
+
+
+def test_the_root_has_the_buckets(odd_remote):
+    files = FulguriteFileSystem(**odd_remote)
+    for root in ["", "/", "fulgurite://"]:
+        assert files.exists(root) and files.isdir(root) and not files.isfile(root)
+        assert files.info(root)["type"] == "directory"
+        assert files.ls(root) == [{"name": name, "size": 0, "type": "directory"} for name in ["empty", "survey"]]
+    assert files.glob("*") == ["empty", "survey"] and files.glob("s*/pl*") == ["survey/plain"]
+    assert files.find("") == [f"survey/{name}" for name in sorted(ODD)]
+    assert files.find("", prefix="survey/p") == ["survey/plain/1", "survey/plain/sub/2"] and files.find("", prefix="x") == []
+    assert next(files.walk("")) == ("", ["empty", "survey"], [])
+    denied = FulguriteFileSystem(**(odd_remote | {"secret_key": "wrong" * 8}))
+    for use in [lambda: denied.ls(""), lambda: denied.glob("*"), lambda: denied.find("")]:
+        with pytest.raises(fulgurite.Refused, match="the buckets at"):
+            use()
+    with pytest.raises(fulgurite.NotFound, match="begins with a bucket"):
+        files.cat_file("")
+
+
+def test_objects_of_a_server_have_a_time_in_the_archive(tmp_path):
+    with Own(tmp_path) as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="times")
+        s3.put_object(Bucket="times", Key="k", Body=b"k")
+        files = FulguriteFileSystem(archive=own.archive)
+        assert files.modified("times/k") == files.created("times/k") is not None
+        assert datetime.now(UTC) - files.modified("times/k") < timedelta(minutes=10)
+
+
+def test_another_archive_in_the_folder_is_another_file_system(tmp_path):
+    one, two = Made(tmp_path / "one"), Made(tmp_path / "two")
+    one.put({"k": b"one"})
+    two.put({"k": b"two"})
+    before = FulguriteFileSystem(archive=one.home)
+    assert before.cat("k") == b"one"
+    one.home.rename(tmp_path / "away")
+    two.home.rename(one.home)
+    with pytest.raises(fulgurite.FulguriteError, match="another archive is now in"):
+        before.cat("k")
+    assert FulguriteFileSystem(archive=one.home).cat("k") == b"two"
+
+
+def test_an_empty_archive_option_is_wrong(monkeypatch):
+    with pytest.raises(ValueError, match="empty"):
+        FulguriteFileSystem(archive="")
+    monkeypatch.setenv("FULGURITE_ARCHIVE", "")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with pytest.raises(ValueError, match="archive or endpoint"):
+        FulguriteFileSystem()

@@ -1,6 +1,9 @@
 """Many objects at once, as tables, arrays and items."""
 
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +62,9 @@ def test_items_come_in_the_order_of_the_medium(made, archive):
     assert [item.key for item in items] == [item.key for item in archive.iter_many(keys, batch_bytes=1)]
     with pytest.raises(ValueError, match="batch_bytes"):
         archive.iter_many(keys, batch_bytes=0)
+    with pytest.raises(TypeError):
+        archive.iter_many(keys, batch_bytes=1.5)
+    assert len(list(archive.iter_many(keys, batch_bytes=2**70))) == len(keys)
 
 
 def test_names_are_bytes_too(made, archive):
@@ -70,8 +76,24 @@ def test_names_are_bytes_too(made, archive):
         archive.get_many("large")
     with pytest.raises(TypeError, match="not 7"):
         archive.get_many([7])
+    for wrong in [Path("large"), pa.scalar(7), pa.scalar(None, pa.string())]:
+        with pytest.raises(TypeError, match="a list has keys"):
+            archive.get_many([wrong])
     table = archive.get_many(archive.list("night/"))
     assert table["content"].to_pylist() == ["é".encode()]
+
+
+def test_arrays_of_arrow_are_lists(made, archive):
+    names = [f"staged/{number}" for number in range(5)]
+    table = archive.get_many(names)
+    for keys in [table["key"], pa.array(names), pa.array(names, pa.large_string()), pa.array([name.encode() for name in names]), pa.array(names).dictionary_encode()]:
+        assert archive.get_many(keys)["content"].to_pylist() == [made.content[name] for name in names]
+        assert sorted(item.key if isinstance(item.key, str) else item.key.decode() for item in archive.iter_many(keys)) == names
+
+
+def test_lists_need_no_arrow(made):
+    code = "import sys, fulgurite; assert len(list(fulgurite.open(sys.argv[1]).iter_many(['large']))) == 1 and 'pyarrow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, made.home], check=True)
 
 
 def test_parts(made, archive):
@@ -99,7 +121,12 @@ def test_arrays(made, archive):
     assert array.tobytes() == expected
     assert archive.get_array(keys, "u1", (150, 100)).shape == (50, 150, 100)
     assert archive.get_array(keys, "u1", (-1, 100)).shape == (50, 150, 100)
-    assert archive.get_array(keys, "u1", 15_000).shape == (50, 15_000)
+    for shape in [15_000, [15_000], np.int32(15_000), np.array([15_000])]:
+        assert archive.get_array(keys, "u1", shape).shape == (50, 15_000)
+    assert archive.get_array(keys, "u1", [150, -1]).shape == (50, 150, 100)
+    for wrong in ["15000", 15_000.0, [150.0, 100]]:
+        with pytest.raises(TypeError):
+            archive.get_array(keys, "u1", wrong)
     assert archive.get_array([Part(key, 0, 4) for key in keys], "<i4", ()).shape == (50,)
     assert archive.get_array([], "f8", (-1, 3)).shape == (0, 0, 3)
     with pytest.raises(ValueError, match="images/001.bin has 1037 bytes, and images/000.bin has 1000"):

@@ -37,6 +37,18 @@ def test_windows_are_rows(load):
         results.bench_windows(load / "load.csv")
 
 
+def test_a_table_that_was_cut_off_says_so(load, tmp_path):
+    text = (load / "load.csv").read_text()
+    header, row, *_ = text.splitlines(keepends=True)
+    cut = tmp_path / "cut.csv"
+    for wrong in [header[:40], header[:-10] + "\n", header + row[:20], header + row[:20] + "\n", text[:-1], text[:-3], "target,x\n1,2\n"]:
+        cut.write_text(wrong)
+        with pytest.raises(ValueError, match="cut.csv: .*cut off"):
+            results.bench(cut)
+    cut.write_text(header + row)
+    assert len(results.bench(cut)) == 1
+
+
 @pytest.fixture
 def audit(tmp_path):
     """An audit of a folder in which a file was damaged."""

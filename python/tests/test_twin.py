@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas
 import pytest
 from conftest import run
@@ -67,6 +68,47 @@ def test_a_sweep_has_all_combinations():
             twin.sweep(IOPS, {"shuttles.count": wrong}, SHORT)
     with pytest.raises(ValueError, match="seeds"):
         twin.sweep(IOPS, vary, SHORT, seeds=0)
+
+
+def test_values_of_numpy_are_settings():
+    vary = {"battery.used": np.array([True, False]), "shuttles.count": np.array([8, 20])}
+    runs = twin.sweep(IOPS, vary, SHORT)
+    assert list(runs["battery.used"]) == [True, True, False, False] and list(runs["shuttles.count"]) == [8, 20] * 2
+    assert "used = true" in twin.scenario(IOPS, {"battery.used": np.True_}).settings
+    assert "count = 8" in twin.scenario(IOPS, {"shuttles.count": np.int64(8)}).settings
+    settings = twin.scenario(IOPS, {"shuttles.speed": "2.1 m/s"}).settings
+    assert twin.scenario(IOPS, {"shuttles.speed": np.str_("2.1 m/s")}).settings == settings
+
+
+def test_wrong_arguments_say_so():
+    wrong = [{"seed": -1}, {"seed": 2**64}, {"seeds": 0}, {"seeds": 2**40}, {"threads": 0}, {"threads": 2**70}]
+    for options in wrong:
+        with pytest.raises(ValueError, match=f"{min(options)} is from "):
+            twin.run(IOPS, SHORT, **options)
+    for options in [{"seeds": 2**40}, {"threads": 2**70}]:
+        with pytest.raises(ValueError, match="is from 1 to"):
+            twin.sweep(IOPS, {}, SHORT, **options)
+    with pytest.raises(ValueError, match="seed is from 0"):
+        twin.timeline(IOPS, SHORT, seed=-1)
+    uses = [lambda: twin.sweep(IOPS, ["shuttles.count"]), lambda: twin.scenario(IOPS, ["x=3"]), lambda: twin.run(IOPS, "x=3"), lambda: twin.sweep(IOPS, {}, ["x=3"])]
+    for use in uses:
+        with pytest.raises(TypeError, match="mapping"):
+            use()
+    with pytest.raises(ValueError, match="are a list"):
+        twin.sweep(IOPS, {"shuttles.count": np.int64(8)}, SHORT)
+    for use in [lambda: twin.Fetch(70_000, 1, 1), lambda: twin.Fetch(1, 2**32, 1), lambda: twin.Fetch(1, 1, -1), lambda: twin.Collect(0, 2**70)]:
+        with pytest.raises(ValueError, match="out of range"):
+            use()
+    for use in [lambda: twin.Fetch("1", 1, 1), lambda: twin.Collect(1, 1.5)]:
+        with pytest.raises(TypeError):
+            use()
+
+
+@pytest.mark.parametrize("place", [(300, 1.0), (-1, 1.0), (0, float("nan")), (0, float("inf")), (0, 1e300)])
+def test_a_place_that_can_not_be_says_so(place):
+    for use in [lambda view: view.travel_s(place, (0, 1.0)), lambda view: view.travel_s((0, 1.0), place)]:
+        with pytest.raises(ValueError, match="out of range"):
+            twin.run(IOPS, SHORT, policy=lambda: Broken(use))
 
 
 def test_a_timeline_covers_the_run():
