@@ -223,6 +223,87 @@ def test_a_service_db_that_is_lost_under_a_running_server_is_noticed_and_saved(o
         assert own.get("/-/ready") == (200, "ok\n")
 
 
+def put_back_an_old_copy(own: Own) -> str:
+    """A service.db without the bucket and the legal hold that came after it. Gives the version that is held."""
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+        version = client.put_object(Bucket="locked", Key="object", Body=b"held")["VersionId"]
+    shutil.copy(own.archive / "service.db", own.archive / "old")
+    with own:
+        client = connect(own.server, own.account)
+        client.put_object_legal_hold(Bucket="locked", Key="object", VersionId=version, LegalHold={"Status": "ON"})
+        client.create_bucket(Bucket="later")
+        client.put_object(Bucket="later", Key="object", Body=b"later")
+    shutil.copy(own.archive / "old", own.archive / "service.db")
+    return version
+
+
+def test_an_old_copy_of_service_db_is_refused_and_the_backup_has_what_it_lacks(own):
+    version = put_back_an_old_copy(own)
+    before = copies(own)
+    serve = ("serve", "--listen", "127.0.0.1:0")
+    for arguments in (serve, (*serve, "--without-copy"), ("accounts", "list"), ("rm", "locked/object")):
+        ran = own.run(*arguments)
+        assert ran.returncode == 1 and "service.db is an old copy" in ran.stderr, ran
+        assert "service.db away" in ran.stderr and "--without-newer-copy" in ran.stderr, ran
+    assert copies(own) == before
+    (own.archive / "service.db").rename(own.archive / "away")
+    with own:
+        assert own.said["recovered"].items() >= {"buckets": 2, "versions": 1}.items()
+        client = connect(own.server, own.account)
+        with refused("AccessDenied", 403):
+            client.delete_object(Bucket="locked", Key="object", VersionId=version)
+        assert client.get_object(Bucket="later", Key="object")["Body"].read() == b"later"
+    with own:
+        assert own.get("/-/ready") == (200, "ok\n")
+
+
+def test_an_old_copy_of_service_db_is_used_if_told_once_and_the_newer_backup_is_kept(own):
+    version = put_back_an_old_copy(own)
+    [newer] = copies(own)
+    own.start("--without-newer-copy")
+    assert "service.db is used although it is older than the state backup" in own.log.read_text()
+    assert f"get --version {newer['version']} {COPY}" in own.log.read_text()
+    # No backup of the old copy is put.
+    own.kill()
+    assert own.run("accounts", "list").returncode == 0
+    with own:
+        client = connect(own.server, own.account)
+        assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == ["locked"]
+    newest, kept = copies(own)
+    assert kept == newer and newest["version"] == newer["version"] + 1
+    assert '"later"' not in own.run("get", COPY, "-").stdout
+    assert '"later"' in own.run("get", "--version", str(newer["version"]), COPY, "-").stdout
+    with own:
+        connect(own.server, own.account).delete_object(Bucket="locked", Key="object", VersionId=version)
+    # Another old copy needs another decision.
+    shutil.copy(own.archive / "old", own.archive / "service.db")
+    assert "service.db is an old copy" in own.run("serve", "--listen", "127.0.0.1:0").stderr
+
+
+def test_a_file_is_no_old_copy_after_a_kill_or_if_the_newest_backup_is_lost(own, tmp_path):
+    # Unencrypted, because the keys of replaced backups are destroyed.
+    assert own.run("init", f"--store={tmp_path / 'd1'}", "--clear-text").returncode == 0
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="on-a-platter")
+    assert own.run("flush").returncode == 0
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="in-staging")
+    own.start()
+    connect(own.server, own.account).create_bucket(Bucket="in-no-backup")
+    own.kill()
+    own.start()
+    own.kill()
+    # The backup on the platter is older than the file.
+    lose(own, "catalogue.db", "staging")
+    assert own.run("catalogue", "rebuild", "--without-unseen").returncode == 3
+    with own:
+        assert len(connect(own.server, own.account).list_buckets()["Buckets"]) == 3
+    newest, of_the_platter = copies(own)
+    assert newest["version"] > of_the_platter["version"]
+
+
 def test_what_changed_after_the_last_copy_is_missing_and_its_folder_is_told(own):
     with own:
         connect(own.server, own.account).create_bucket(Bucket="before")

@@ -563,6 +563,10 @@ pub(crate) struct Serve {
     /// has a state backup
     #[arg(long)]
     pub(crate) without_copy: bool,
+    /// If service.db is older than the archive's state backup, use it anyway, without the later
+    /// changes. Needed once: later starts use it too
+    #[arg(long)]
+    pub(crate) without_newer_copy: bool,
 }
 
 #[derive(Debug, Subcommand)]

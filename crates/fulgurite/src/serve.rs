@@ -77,7 +77,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     let home = archive.home().to_owned();
     Settings::make_if_missing(&home)?;
     note_decoding(&archive);
-    let recovered = recover(&archive, serve.without_copy)?;
+    let recovered = recover(&archive, serve)?;
     runtime.block_on(async {
         // Registered before the server announces its address, so that a client that stops it right
         // away stops it gracefully.
@@ -173,10 +173,26 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
 }
 
 /// Recovers a lost service state from its backup in the archive, unless `without_copy` is set, and
-/// prints notes on the result.
-fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
+/// prints notes on the result. With `without_newer_copy`, a state that is older than the backup is
+/// used.
+fn recover(archive: &Archive, serve: &Serve) -> Result<Option<Recovered>> {
+    let without_copy = serve.without_copy;
     let file = archive.home().join(state::FILE);
+    let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     let backup = match state::find(archive)? {
+        ExistingState::File if serve.without_newer_copy => {
+            if let Some(newer) = state::set_newer_backup_aside(archive)? {
+                diagnostics::note(&format!(
+                    "{} is used although it is older than the state backup of {} UTC. The backup is kept: \
+                     `fulgurite get --version {} {} FILE` restores it.",
+                    file.display(),
+                    backup_time(newer.record.created_ms as i64),
+                    newer.record.version,
+                    state::BACKUP_NAME
+                ));
+            }
+            return Ok(None);
+        }
         ExistingState::File | ExistingState::Nothing => return Ok(None),
         ExistingState::Backup(backup) => backup,
         ExistingState::LostWithoutBackup if without_copy => {
@@ -186,7 +202,6 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
         }
         ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive).into()),
     };
-    let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
         state::begin_without_backup(archive)?;
         diagnostics::note(&format!(

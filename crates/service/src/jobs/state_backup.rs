@@ -71,8 +71,7 @@ impl Gateway {
             return Ok(false);
         }
         self.transfers.check_room(existing.first().map_or(0, |row| row.record.size)).map_err(|_| BackupFailed::Room)?;
-        // Backups of other states are kept: this state was created without them, or restored from
-        // an old copy of `service.db`.
+        // Backups of other states are kept: the operator decided to use this one without them.
         let is_ours = |row: &VersionRow| [status.version, status.begun].contains(&Some(row.id));
         let replaced: Vec<VersionRow> = existing.into_iter().filter(is_ours).collect();
         let (pieces_tx, mut pieces_rx) = mpsc::channel::<Vec<u8>>(PIECES_AHEAD_MAX);
@@ -96,7 +95,8 @@ impl Gateway {
         let mut attributes = Attributes::default();
         attributes.set("content-type", "application/jsonl");
         let object = NewObject { name: backup_name(), kind: Kind::File, modified: None, mode: Some(0o600), attributes };
-        self.state.begin_backup(id)?;
+        let is_begun_put = replaced.iter().any(|row| Some(row.id) == status.begun);
+        self.state.begin_backup(id, is_begun_put)?;
         let (acknowledge, acknowledged) = oneshot::channel();
         upload.finish(object, replaced, Box::new(move |result| drop(acknowledge.send(result))));
         acknowledged.await.map_err(|_| BackupFailed::Aborted)??;
@@ -105,8 +105,8 @@ impl Gateway {
     }
 }
 
-/// Whether the archive has no backup of the current state. The newest backup may be gone: the
-/// catalogue was rebuilt, or `service.db` was restored from an old copy.
+/// Whether the newest backup in the archive, which a recovery would use, is not of the current
+/// state. It may be gone, if the catalogue was rebuilt, or of another state, which was set aside.
 fn is_outdated(newest: &BackupStatus, existing: &[VersionRow]) -> bool {
-    newest.is_changed || !existing.iter().any(|row| Some(row.id) == newest.version)
+    newest.is_changed || existing.first().is_none_or(|row| Some(row.id) != newest.version)
 }

@@ -19,8 +19,9 @@
 use std::io::{self, Write};
 
 use fulgurite_archive::object::ReadError;
+use fulgurite_archive::schema::version;
 use fulgurite_domain::{ArchiveId, IdentifierError, ObjectName, VersionId};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Bucket, Retention, State, StateError, VersionState, buckets, file, now_ms, versions};
@@ -175,6 +176,30 @@ pub(crate) struct BackupStatus {
     pub(crate) version: Option<VersionId>,
     /// A backup that was begun and possibly put.
     pub(crate) begun: Option<VersionId>,
+    /// A newer backup, of another state, which the operator decided not to use.
+    pub(crate) set_aside: Option<VersionId>,
+}
+
+impl BackupStatus {
+    /// Reads the status, possibly from a file with an older schema.
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let columns = match version(connection)? {
+            ..=1 => return Ok(Self { is_changed: true, version: None, begun: None, set_aside: None }),
+            2..=7 => "changes <> copied, version, begun, NULL",
+            _ => "changes <> copied, version, begun, set_aside",
+        };
+        connection.prepare_cached(&format!("SELECT {columns} FROM copy"))?.query_row([], |row| {
+            let id = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(VersionId));
+            Ok(Self { is_changed: row.get(0)?, version: id(1)?, begun: id(2)?, set_aside: id(3)? })
+        })
+    }
+
+    /// Whether a backup was put by a later state than this one: `newest`, the newest in the
+    /// archive. A state knows the last two that it began, and a backup older than these is one that
+    /// it replaced: a catalogue that was rebuilt may have it again.
+    pub(super) fn is_older_than(&self, newest: VersionId) -> bool {
+        [self.version, self.begun, self.set_aside].iter().all(|known| known.is_none_or(|known| known < newest))
+    }
 }
 
 /// The number of changes that a backup includes.
@@ -183,13 +208,7 @@ pub(crate) struct Changes(i64);
 
 impl State {
     pub(crate) fn backup_status(&self) -> Result<BackupStatus, StateError> {
-        self.query("read the backup status", |connection| {
-            let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
-            statement.query_row([], |row| {
-                let (version, begun): (Option<[u8; 16]>, Option<[u8; 16]>) = (row.get(1)?, row.get(2)?);
-                Ok(BackupStatus { is_changed: row.get(0)?, version: version.map(VersionId), begun: begun.map(VersionId) })
-            })
-        })
+        self.query("read the backup status", BackupStatus::read)
     }
 
     /// Writes a backup of the state at one instant, and returns the number of changes in it. The
@@ -221,10 +240,11 @@ impl State {
     }
 
     /// Records that a backup is about to be put, so that it is recognized as one of this state
-    /// after a crash.
-    pub(crate) fn begin_backup(&self, version: VersionId) -> Result<(), StateError> {
+    /// after a crash. If the one begun before was put (`is_begun_put`), it counts as confirmed.
+    pub(crate) fn begin_backup(&self, version: VersionId, is_begun_put: bool) -> Result<(), StateError> {
         self.transact_even_if_displaced("begin a backup", |connection| {
-            connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop)
+            let update = "UPDATE copy SET version = iif(?2, begun, version), begun = ?1";
+            connection.execute(update, params![version.0, is_begun_put]).map(drop)
         })
     }
 

@@ -51,7 +51,7 @@ impl State {
                 self.detach_log();
                 Some(
                     "service.db was replaced under the running server, so changes of buckets, tags, locks and uploads are refused; restart \
-                     the server to use the new file. The archive keeps a backup of the replaced one",
+                     the server. It uses the new file, unless the archive has a newer backup, such as that of the replaced file",
                 )
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(

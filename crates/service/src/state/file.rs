@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_others.sql"),
     include_str!("migrations/0006_library.sql"),
     include_str!("migrations/0007_lifecycle.sql"),
+    include_str!("migrations/0008_set_aside.sql"),
 ];
 /// The schema version that this program creates and supports.
 pub(super) const SCHEMA: i64 = FILE.newest();

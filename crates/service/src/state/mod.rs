@@ -48,7 +48,7 @@ pub(crate) use library::KeptLibrary;
 pub use quotas::OwnQuota;
 pub(crate) use quotas::{Quota, RestoreAdmission};
 pub(crate) use recovery::backups;
-pub use recovery::{ExistingState, Recovered, begin_without_backup, find, recover};
+pub use recovery::{ExistingState, Recovered, begin_without_backup, find, recover, set_newer_backup_aside};
 pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part};
 pub(crate) use versions::VersionState;
@@ -121,6 +121,19 @@ pub enum StateError {
         path: PathBuf,
         /// What only a server creates.
         sign: PathBuf,
+    },
+    /// The file is older than the newest backup in the archive.
+    #[error(
+        "{path} is an old copy: the archive has a newer state backup, from {}, so the file may lack changes: accounts, buckets and their \
+         settings, tags, retention, legal holds. To use the backup, move {path} away and run `fulgurite serve`: it recovers the state, and \
+         accounts get new keys. To use the file without these changes, run `fulgurite serve --without-newer-copy` once; the backup is kept",
+        date(*.backup_ms)
+    )]
+    OldCopy {
+        /// The file.
+        path: PathBuf,
+        /// When the newer backup was put, in milliseconds since 1970.
+        backup_ms: i64,
     },
     /// The recovered file can't be put in its place.
     #[error("can't recover {path}: {source}")]
@@ -225,8 +238,9 @@ impl State {
     ///
     /// # Errors
     /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it,
-    /// [`StateError::LostWithoutBackup`] if it has none but a server has used it; other errors if
-    /// the file can't be used.
+    /// [`StateError::LostWithoutBackup`] if it has none but a server has used it,
+    /// [`StateError::OldCopy`] if the file is older than the newest backup; other errors if the
+    /// file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         match find(&archive)? {
@@ -235,6 +249,7 @@ impl State {
             ExistingState::File | ExistingState::Nothing => {}
         }
         let connection = file::open(&path, archive.id())?;
+        recovery::refuse_old_copy(&connection, &archive)?;
         let state = Self {
             identity: Identity::of(&path).ok(),
             log: Log::of_open(&path),

@@ -9,7 +9,7 @@ use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use rusqlite::Connection;
 
-use super::backup::{Counts, Reader, backup_name};
+use super::backup::{BackupStatus, Counts, Reader, backup_name};
 use super::wal::with_suffix;
 use super::{FILE, StateError, file, wal};
 use crate::transfer::parts;
@@ -99,7 +99,50 @@ pub fn recover(archive: &Archive, backup: &VersionRow) -> Result<Recovered, Stat
 /// Creates an empty state though there was another. If the archive has a backup of that, it is
 /// never replaced, not even by backups of the new state. If this fails, no file is created.
 pub fn begin_without_backup(archive: &Archive) -> Result<(), StateError> {
-    make(archive, |_| Ok(()))
+    let newest = backups(archive)?.into_iter().next();
+    make(archive, |connection| match &newest {
+        Some(newest) => {
+            set_aside(connection, newest).map_err(|source| StateError::of_engine(&archive.home().join(FILE), "make it", source))
+        }
+        None => Ok(()),
+    })
+}
+
+/// Fails if the file is older than the newest backup in the archive: an old copy of `service.db`,
+/// which may lack changes that were acknowledged.
+pub(super) fn refuse_old_copy(connection: &Connection, archive: &Archive) -> Result<(), StateError> {
+    let path = archive.home().join(FILE);
+    match newer_backup(connection, archive, &path)? {
+        Some(newer) => Err(StateError::OldCopy { path, backup_ms: newer.record.created_ms as i64 }),
+        None => Ok(()),
+    }
+}
+
+/// The newest backup in the archive, if it was put by a later state than the file has.
+fn newer_backup(connection: &Connection, archive: &Archive, path: &Path) -> Result<Option<VersionRow>, StateError> {
+    // The order matters: a running server records each backup before it puts it.
+    let Some(newest) = backups(archive)?.into_iter().next() else { return Ok(None) };
+    let status = BackupStatus::read(connection).map_err(|source| StateError::of_engine(path, "read the backup status", source))?;
+    Ok(status.is_older_than(newest.id).then_some(newest))
+}
+
+/// Uses a file although it is [older](StateError::OldCopy) than the newest backup, which is kept
+/// from now on. Returns that backup; `None` if the file isn't older.
+///
+/// # Errors
+/// [`StateError`] if the file or the catalogue can't be used.
+pub fn set_newer_backup_aside(archive: &Archive) -> Result<Option<VersionRow>, StateError> {
+    let path = archive.home().join(FILE);
+    let connection = file::open(&path, archive.id())?;
+    let newer = newer_backup(&connection, archive, &path)?;
+    if let Some(newer) = &newer {
+        set_aside(&connection, newer).map_err(|source| StateError::of_engine(&path, "set a backup aside", source))?;
+    }
+    Ok(newer)
+}
+
+fn set_aside(connection: &Connection, backup: &VersionRow) -> rusqlite::Result<()> {
+    connection.execute("UPDATE copy SET set_aside = ?1", [backup.id.0]).map(drop)
 }
 
 /// Creates and fills the file, in one transaction.
@@ -150,6 +193,7 @@ mod tests {
 
     use fulgurite_archive::Source;
     use fulgurite_archive::watch::Unwatched;
+    use fulgurite_domain::VersionId;
 
     use super::*;
     use crate::state::{BackupError, State, VersionStates};
@@ -210,6 +254,93 @@ mod tests {
         assert_eq!((status.is_changed, status.version), (false, Some(copy.id)));
         state.add_account("eve", false).expect("an account");
         assert!(state.backup_status().expect("known").is_changed);
+    }
+
+    /// Puts a backup of the state that the file has, as a service does.
+    fn back_up(archive: &Arc<Archive>) -> VersionRow {
+        let state = State::open(archive.clone()).expect("a state");
+        let mut text = Vec::new();
+        let mut gather = |piece: Vec<u8>| {
+            text.extend(piece);
+            Ok(())
+        };
+        let changes = state.write_backup(&mut gather).expect("a copy");
+        put(archive, &String::from_utf8(text).expect("text"));
+        let backup = backups(archive).expect("listed").remove(0);
+        state.confirm_backup(changes, backup.id).expect("recorded");
+        backup
+    }
+
+    #[test]
+    fn an_old_copy_of_the_file_is_refused_until_the_newer_backup_is_set_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = new_archive(folder.path());
+        let (path, kept) = (folder.path().join(FILE), folder.path().join("kept.db"));
+        for has_backup in [false, true] {
+            State::open(archive.clone()).expect("a state").add_account(&format!("ada-{has_backup}"), true).expect("an account");
+            if has_backup {
+                back_up(&archive);
+            }
+            std::fs::copy(&path, &kept).expect("copied");
+            State::open(archive.clone()).expect("a state").add_account(&format!("bo-{has_backup}"), true).expect("an account");
+            let newer = back_up(&archive);
+            std::fs::rename(&kept, &path).expect("renamed");
+            for error in [State::open(archive.clone()).err(), VersionStates::open(&archive).err()] {
+                assert!(matches!(error, Some(StateError::OldCopy { .. })), "{has_backup}: {error:?}");
+                let text = error.expect("it is old").to_string();
+                assert!(text.contains("service.db away") && text.contains("--without-newer-copy"), "{text}");
+            }
+            assert_eq!(set_newer_backup_aside(&archive).expect("set aside").map(|row| row.id), Some(newer.id));
+            assert_eq!(set_newer_backup_aside(&archive).expect("nothing to set aside"), None);
+            VersionStates::open(&archive).expect("it opens");
+            let accounts = State::open(archive.clone()).expect("it opens").accounts().expect("accounts");
+            assert!(!accounts.iter().any(|(account, _)| account.name == format!("bo-{has_backup}")), "{accounts:?}");
+        }
+    }
+
+    #[test]
+    fn backups_that_a_file_put_or_replaced_are_no_newer_than_it() {
+        let id = |number: u64| VersionId::new(number, [0; 10]);
+        let known = |version, begun| BackupStatus { is_changed: true, version, begun, set_aside: None };
+        // A crash before the backup was recorded.
+        assert!(!known(Some(id(2)), Some(id(3))).is_older_than(id(3)));
+        assert!(!known(None, Some(id(3))).is_older_than(id(3)));
+        // The newest is gone, and a rebuilt catalogue has the one before.
+        assert!(!known(Some(id(2)), None).is_older_than(id(1)));
+        assert!(!known(Some(id(2)), Some(id(4))).is_older_than(id(3)));
+        assert!(known(Some(id(2)), None).is_older_than(id(3)));
+        assert!(known(None, None).is_older_than(id(1)));
+    }
+
+    #[test]
+    fn a_backup_that_was_put_but_not_confirmed_stays_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = State::open(new_archive(folder.path())).expect("a state");
+        let id = |number: u64| VersionId::new(number, [0; 10]);
+        state.begin_backup(id(1), false).expect("recorded");
+        state.begin_backup(id(2), false).expect("recorded");
+        state.begin_backup(id(3), true).expect("recorded");
+        let status = state.backup_status().expect("known");
+        assert_eq!((status.version, status.begun), (Some(id(2)), Some(id(3))));
+    }
+
+    #[test]
+    fn a_file_of_an_older_schema_is_compared_with_the_newest_backup() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = new_archive(folder.path());
+        State::open(archive.clone()).expect("a state").add_account("ada", true).expect("an account");
+        back_up(&archive);
+        let undo = |statements: &str, version: i64| {
+            let file = Connection::open(folder.path().join(FILE)).expect("a file");
+            file.execute_batch(statements).expect("changed");
+            file.pragma_update(None, "user_version", version).expect("set");
+        };
+        undo("ALTER TABLE copy DROP COLUMN set_aside", 7);
+        VersionStates::open(&archive).expect("its backup is the newest");
+        undo("UPDATE copy SET version = NULL", 7);
+        assert!(matches!(VersionStates::open(&archive), Err(StateError::OldCopy { .. })));
+        undo("DROP TABLE copy", 1);
+        assert!(matches!(VersionStates::open(&archive), Err(StateError::OldCopy { .. })));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{BackupError, ExistingState, FILE, RetentionMode, State, StateError, file, find, query_one};
+use super::{BackupError, ExistingState, FILE, RetentionMode, State, StateError, file, find, query_one, recovery};
 
 /// The retention of a version. Its field names are part of the backup format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,12 +92,17 @@ impl VersionStates {
     /// # Errors
     /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it:
     /// the state is unknown until `fulgurite serve` has recovered it.
-    /// [`StateError::LostWithoutBackup`] if it has none, but a server has used it. Other errors if
-    /// the file can't be used.
+    /// [`StateError::LostWithoutBackup`] if it has none, but a server has used it.
+    /// [`StateError::OldCopy`] if the file is older than the newest backup. Other errors if the file
+    /// can't be used.
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {
-            ExistingState::File => Some(file::open_read_only(&path, archive.id())?),
+            ExistingState::File => {
+                let connection = file::open_read_only(&path, archive.id())?;
+                recovery::refuse_old_copy(&connection, archive)?;
+                Some(connection)
+            }
             ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive)),
             ExistingState::Nothing => None,
