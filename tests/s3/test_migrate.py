@@ -29,10 +29,10 @@ class Migration:
         options = [f"endpoint={own.endpoint}", f"region={own.region}", "credentials=environment"]
         self.run("init", *places, *(f"--from-option={option}" for option in options))
 
-    def run(self, what: str, *arguments: str) -> subprocess.CompletedProcess:
+    def run(self, what: str, *arguments: str, form: tuple[str, ...] = ("--json",)) -> subprocess.CompletedProcess:
         account = self.own.account
         keys = {"AWS_ACCESS_KEY_ID": account.access_key, "AWS_SECRET_ACCESS_KEY": account.secret_key}
-        command = [str(self.own.program), "--json", "migrate", what, str(self.folder), *arguments]
+        command = [str(self.own.program), *form, "migrate", what, str(self.folder), *arguments]
         return subprocess.run(command, env=os.environ | keys, capture_output=True, text=True, timeout=START_S)
 
     def arrived(self) -> dict[str, bytes]:
@@ -64,6 +64,17 @@ def make(own: Own, prefix: str = "") -> dict[str, bytes]:
             own.start()
             s3 = connect(own.server, own.account)
     return objects
+
+
+def test_files_within_the_hold_time_are_counted_as_held(own: Own, tmp_path):
+    with own:
+        objects = make(own)
+        migration = Migration(own, tmp_path)
+        assert migration.run("run").returncode == 0
+        for options in ((), ("--yes",)):
+            assert json.loads(migration.run("forget", *options).stdout)["held"] == len(objects)
+        said = migration.run("forget", "--yes", form=()).stdout
+        assert "Removed 0 files" in said and f"{len(objects)} files are held: rules.hold keeps a file for 30.0 days" in said, said
 
 
 def test_all_objects_arrive_as_they_are(own: Own, tmp_path):

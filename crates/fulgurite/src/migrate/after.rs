@@ -111,8 +111,14 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     };
     let findings = again::release(&mut migration.database, &*source, &destination, threads, until, tell)?;
     let is_stopped = stop.load(Ordering::Relaxed);
-    session.answer(|| findings_json(&findings, is_stopped));
+    let held = releasable(&migration, until)?.held;
+    session.answer(|| {
+        let mut answer = findings_json(&findings, is_stopped);
+        answer["held"] = held.into();
+        answer
+    });
     session.say(&format!("Removed {}, {}, from the source.", text::count(findings.good.0, "file"), text::bytes(findings.good.1)));
+    say_held(session, &migration, held);
     if findings.gone > 0 {
         let gone = text::phrase(findings.gone, "file was", "files were");
         session.warn(&format!("{gone} not there any more."));
@@ -129,8 +135,14 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     Ok(Outcome::troubled_if(is_stopped || nothing_there || findings.wrong + findings.unknown > 0))
 }
 
-/// Says what would be removed.
-fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Result<Outcome> {
+/// Files that the source still has: how many may be removed, their bytes, and how many are held.
+struct Releasable {
+    files: u64,
+    bytes: u64,
+    held: u64,
+}
+
+fn releasable(migration: &Migration, until: u64) -> Result<Releasable> {
     let (mut files, mut bytes, mut after) = (0_u64, 0, 0);
     loop {
         let rows = migration.database.migrated_until(until, after, 1_000)?;
@@ -141,6 +153,20 @@ fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Resu
     }
     // Another command may be changing the migration.
     let held = migration.database.totals()?.of(State::Migrated).0.saturating_sub(files);
+    Ok(Releasable { files, bytes, held })
+}
+
+fn say_held(session: &Session, migration: &Migration, held: u64) {
+    if held > 0 {
+        let days = migration.settings.hold.as_secs_f64() / 86_400.0;
+        let held = text::phrase(held, "file is", "files are");
+        session.say(&format!("{held} held: rules.hold keeps a file for {days:.1} days after it was migrated."));
+    }
+}
+
+/// Says what would be removed.
+fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Result<Outcome> {
+    let Releasable { files, bytes, held } = releasable(migration, until)?;
     session.answer(|| json!({ "would_remove": files, "bytes": bytes, "held": held }));
     session.say(&format!(
         "{}, {}, would be removed from {}; each is read once more before. --yes removes them.",
@@ -148,11 +174,7 @@ fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Resu
         text::bytes(bytes),
         migration.settings.source.place
     ));
-    if held > 0 {
-        let days = migration.settings.hold.as_secs_f64() / 86_400.0;
-        let held = text::phrase(held, "file is", "files are");
-        session.say(&format!("{held} held: rules.hold keeps a file for {days:.1} days after it was migrated."));
-    }
+    say_held(session, migration, held);
     Ok(Outcome::Good)
 }
 

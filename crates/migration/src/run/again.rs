@@ -1,5 +1,6 @@
 //! After a run: reading everything back again, and releasing the source.
 
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
@@ -73,6 +74,8 @@ pub fn scan(
     let mut findings = Findings::default();
     // A file that was there: it says whether the destination still is.
     let mut witness: Option<FileRow> = None;
+    // Released files that this scan records as failed: they are read and counted once.
+    let mut lost = HashSet::new();
     let connect = || destination.back_reader();
     let check = |reader: &mut Box<dyn BackReader>, row: &FileRow| checked(reader.sha256(&row.name), row);
     for state in [State::Migrated, State::Released, State::Failed] {
@@ -82,7 +85,7 @@ pub fn scan(
             let Some(last) = rows.last() else { break };
             after = last.id;
             // Failed files that were released may be back.
-            rows.retain(|row| state != State::Failed || row.was_released);
+            rows.retain(|row| state != State::Failed || row.was_released && !lost.contains(&row.id));
             let found = each(&rows, threads, &connect, &check, true);
             if let Some((row, _)) = rows.iter().zip(&found).find(|(_, finding)| **finding == Finding::Good) {
                 witness = Some(row.clone());
@@ -100,6 +103,7 @@ pub fn scan(
                 match (finding, state) {
                     (Finding::Good, State::Failed) => changes.push((row.id, Change::Released)),
                     (Finding::Wrong(reason) | Finding::Missing(reason), State::Released) => {
+                        lost.insert(row.id);
                         changes.push((row.id, Change::Failed { reason: format!("released from the source, and then {reason}") }));
                     }
                     (Finding::Wrong(reason) | Finding::Missing(reason), State::Migrated) => {
