@@ -122,9 +122,11 @@ impl ArchivePlace {
         Self { compares_later: true, ..self }
     }
 
-    /// Opens the archive for reading.
+    /// Opens the archive for reading. Fails if its catalogue is an old copy: files that it lacks, or
+    /// has other versions of, aren't lost.
     pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
         let archive = Archive::open(&self.home, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
+        archive.check_catalogue_is_current().map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
         Ok(ArchiveConnection {
             archive: archive.reading_directly(),
             folder: self.folder.clone(),
@@ -229,8 +231,6 @@ impl Connection for ArchiveConnection {
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
         let fault = |error: ArchiveError| Refusal::new(Cause::Fault, error.to_string());
-        // What an old copy of the catalogue lists is not what the archive has.
-        self.archive.check_catalogue_is_current().map_err(fault)?;
         let mut left_out = LeftOut::default();
         let prefix = self.folder.prefix.clone();
         for row in newest(&self.archive, &prefix) {
