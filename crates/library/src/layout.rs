@@ -22,7 +22,8 @@ pub(crate) const RACKS_BEFORE_STORAGE: u8 = 2;
 /// The doors of two drives on one shelf are a third of the rack's width apart.
 const DOORS_APART_PART: i64 = 3;
 
-/// The default spacing, which is valid with racks of any width.
+/// The default spacing, which is accepted with racks of any width. In racks narrower than 0.75 m, or
+/// 1.17 m where a shelf has two drives, a shuttle at the dock keeps others off a door.
 const SPACING_DEFAULT_UM: i64 = 350_000;
 
 /// A platter of one library: its index in the inventory.
@@ -159,6 +160,10 @@ impl Layout {
             self.spacing_um > 0 && self.spacing_um <= spacing_max,
             "more than 0, up to 0.35 m or a quarter of a rack's width, whichever is more",
         )?;
+        // A shuttle takes at most two places of a row that are a spacing apart, so all find a place to
+        // start at, and half of the shelves' length is left to move in.
+        let room = i64::from(self.shelves) * (self.width_um() / (2 * self.spacing_um));
+        range("shuttles", self.shuttles.into(), i64::from(self.shuttles) <= room, "at most one for every two spacings of each shelf")?;
         range("port_shelf", self.port_shelf.into(), self.port_shelf < self.shelves, "one of the shelves")?;
         Ok(self)
     }
@@ -364,5 +369,12 @@ mod tests {
             text(Layout { spacing_um: 350_001, ..Layout::default() }).starts_with("spacing: 0.350001 m, but more than 0, up to 0.35 m")
         );
         assert!(text(Layout { port_shelf: 10, ..Layout::default() }).starts_with("port_shelf"));
+        // Each shelf is 2 m long: room for two shuttles.
+        let short = Layout { storage_racks: 1, rack_width_um: 500_000, ..Layout::default() };
+        assert!(short.clone().check().is_ok());
+        assert_eq!(
+            text(Layout { shuttles: 21, drives: [11, 0], ..short }),
+            "shuttles: 21, but at most one for every two spacings of each shelf is expected"
+        );
     }
 }

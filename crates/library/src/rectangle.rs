@@ -74,19 +74,66 @@ pub(crate) fn indices_by_shuttle(rectangles: &[Rectangle]) -> Vec<usize> {
     (0..shuttles).map(|shuttle| shuttle % rectangles.len()).collect()
 }
 
-/// Starting positions: in front of a drive of the shuttle's rectangle, or at a dock for shuttles
-/// beyond the number of drives.
+/// Starting positions. Each shuttle of a rectangle starts in front of one of its drives, or at the
+/// dock of that drive's shelf once all drives have a shuttle. If another shuttle is within the
+/// spacing of that place, it starts at the nearest free dock of the same side, else elsewhere on
+/// the rails: two shuttles that start too close together could never move. [`Layout::check`]
+/// ensures that there is room for all.
 pub(crate) fn resting_places(layout: &Layout) -> Vec<Position> {
-    let mut places = vec![Position { shelf: 0, x_um: 0 }; usize::from(layout.shuttles)];
-    for rectangle in rectangles(layout) {
-        for (index, shuttle) in rectangle.shuttles.iter().enumerate() {
-            let drive = rectangle.drives[index % rectangle.drives.len()];
-            let door = layout.drive_position(drive);
-            let dock = layout.dock_position(door.shelf, layout.drive_side(drive));
-            places[usize::from(shuttle.0)] = if index < rectangle.drives.len() { door } else { dock };
+    let rectangles = rectangles(layout);
+    let mut taken = Taken { spacing_um: layout.spacing_um, by_shelf: vec![Vec::new(); usize::from(layout.shelves)] };
+    let mut places = vec![None; usize::from(layout.shuttles)];
+    for rectangle in &rectangles {
+        for (shuttle, drive) in rectangle.shuttles.iter().zip(&rectangle.drives) {
+            let door = layout.drive_position(*drive);
+            places[usize::from(shuttle.0)] = taken.take_first([door].into_iter());
         }
     }
-    places
+    for rectangle in &rectangles {
+        for (shuttle, drive) in rectangle.shuttles.iter().zip(rectangle.drives.iter().cycle()) {
+            let place = &mut places[usize::from(shuttle.0)];
+            if place.is_none() {
+                *place = taken.take_first(places_near(layout, *drive));
+            }
+        }
+    }
+    places.into_iter().map(|place| place.expect("the layout has been checked")).collect()
+}
+
+/// Places for a shuttle for which there is no room at the door of a drive, in order of preference.
+fn places_near(layout: &Layout, drive: Drive) -> impl Iterator<Item = Position> {
+    let (shelf, side) = (layout.drive_shelf(drive), layout.drive_side(drive));
+    let shelves = move || {
+        let others = (1..layout.shelves).flat_map(move |away| [shelf.checked_sub(away), shelf.checked_add(away)]).flatten();
+        std::iter::once(shelf).chain(others.filter(|shelf| *shelf < layout.shelves))
+    };
+    let docks = shelves().map(move |shelf| layout.dock_position(shelf, side));
+    let along = move |dock: Position| {
+        let steps = layout.width_um() / layout.spacing_um;
+        let both_ways = (1..=steps).flat_map(|step| [-step, step]);
+        let places = both_ways.map(move |step| Position { x_um: dock.x_um + step * layout.spacing_um, ..dock });
+        places.filter(|place| (0..=layout.width_um()).contains(&place.x_um))
+    };
+    docks.clone().chain(docks.flat_map(along))
+}
+
+/// Places that shuttles start at, so far.
+struct Taken {
+    spacing_um: i64,
+    /// Their x, by shelf.
+    by_shelf: Vec<Vec<i64>>,
+}
+
+impl Taken {
+    /// Takes the first of these places that is at least the spacing away from all others.
+    fn take_first(&mut self, mut places: impl Iterator<Item = Position>) -> Option<Position> {
+        let place = places.find(|place| {
+            let others = &self.by_shelf[usize::from(place.shelf)];
+            others.iter().all(|x_um| (x_um - place.x_um).abs() >= self.spacing_um)
+        })?;
+        self.by_shelf[usize::from(place.shelf)].push(place.x_um);
+        Some(place)
+    }
 }
 
 #[cfg(test)]
@@ -94,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lane_and_drive_is_in_one_rectangle_and_no_two_shuttles_start_at_one_place() {
+    fn every_lane_and_drive_is_in_one_rectangle() {
         for shuttles in 0..=40 {
             for drives in [[10, 10], [2, 10], [1, 1], [0, 3], [7, 5], [20, 20]] {
                 let layout = Layout { shuttles: shuttles.min(2 * (drives[0] + drives[1]) as u16), drives, ..Layout::default() };
@@ -109,11 +156,49 @@ mod tests {
                     all.iter().all(|one| !one.drives.is_empty() && (layout.shuttles == 0 || !one.shuttles.is_empty())),
                     "{shuttles} {drives:?}"
                 );
-                let mut places = resting_places(&layout);
-                places.sort_unstable();
-                assert!(places.windows(2).all(|two| two[0].shelf != two[1].shelf || two[1].x_um - two[0].x_um >= layout.spacing_um));
             }
         }
+    }
+
+    /// The least distance between two shuttles of a shelf at the start.
+    fn least_distance_um(layout: &Layout) -> Option<i64> {
+        let mut places = resting_places(layout);
+        places.sort_unstable();
+        let on_one_shelf = places.windows(2).filter(|two| two[0].shelf == two[1].shelf);
+        on_one_shelf.map(|two| two[1].x_um - two[0].x_um).min()
+    }
+
+    #[test]
+    fn no_two_shuttles_start_closer_together_than_the_spacing() {
+        let panel =
+            |shelves, storage_racks, rack_width_um| Layout { shelves, storage_racks, rack_width_um, port_shelf: 0, ..Layout::default() };
+        let mut accepted = 0;
+        for panel in [panel(10, 7, 1_200_000), panel(5, 7, 1_200_000), panel(10, 8, 600_000), panel(3, 1, 500_000), panel(1, 7, 1_000_000)]
+        {
+            for (left, right) in (0..=20).flat_map(|left| (0..=20).map(move |right| (left, right))) {
+                for shuttles in 1..=40 {
+                    let Ok(layout) = (Layout { drives: [left, right], shuttles, ..panel.clone() }).check() else { continue };
+                    accepted += 1;
+                    let least_um = least_distance_um(&layout);
+                    assert!(least_um.is_none_or(|least_um| least_um >= layout.spacing_um), "{layout:?}: {least_um:?}");
+                }
+            }
+        }
+        assert!(accepted > 30_000, "{accepted} combinations");
+    }
+
+    #[test]
+    fn shuttles_for_which_their_own_dock_has_no_room_start_at_others() {
+        let place = |shelf, x_um| Position { shelf, x_um };
+        // The lowest of the 3 drives on the left has 3 shuttles.
+        let places = resting_places(&Layout { drives: [3, 19], shuttles: 28, ..Layout::default() });
+        let of_drive = [0, 13, 26].map(|shuttle| places[shuttle]);
+        assert_eq!(of_drive, [place(1, 1_800_000), place(1, 1_240_000), place(0, 1_240_000)]);
+        // All docks of the side are taken.
+        let layout = Layout { shelves: 2, port_shelf: 0, drives: [3, 0], shuttles: 6, ..Layout::default() }.check().expect("in range");
+        let places = resting_places(&layout);
+        let of_upper_drives = [1, 3, 5].map(|shuttle| places[shuttle]);
+        assert_eq!(of_upper_drives, [place(1, 1_600_000), place(1, 2_000_000), place(1, 890_000)]);
     }
 
     #[test]
