@@ -433,8 +433,21 @@ impl Panel {
         self.traffic.congestion()
     }
 
-    pub(crate) fn dock_near(&self, position: Position) -> Position {
-        self.layout.dock_position(position.shelf, self.layout.side_of(position.x_um))
+    /// The dock at which an idle shuttle charges.
+    pub(crate) fn dock_of(&self, shuttle: Shuttle) -> Position {
+        self.layout.dock_position(self.position(shuttle).shelf, self.dock_side(shuttle))
+    }
+
+    /// The side of an idle shuttle's docks: the half that it is in. The two shuttles of a panel
+    /// with one shelf can't pass each other, so each has the end on its side of the other.
+    pub(crate) fn dock_side(&self, shuttle: Shuttle) -> Side {
+        let x_um = self.traffic.planned_position(shuttle).x_um;
+        let mut others = (0..self.layout.shuttles).map(Shuttle).filter(|other| *other != shuttle && self.layout.shelves == 1);
+        match others.next() {
+            Some(other) if self.traffic.planned_position(other).x_um > x_um => Side::Left,
+            Some(_) => Side::Right,
+            None => self.layout.side_of(x_um),
+        }
     }
 }
 

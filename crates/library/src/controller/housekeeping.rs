@@ -19,7 +19,7 @@ impl Controller {
         let is_due = |state: &crate::panel::ShuttleState| state.battery_low && state.job == Job::Idle && !state.lost;
         let index = self.panel.shuttles.iter().position(is_due)?;
         let shuttle = Shuttle(index as u16);
-        let dock = self.panel.dock_near(self.panel.position(shuttle));
+        let dock = self.panel.dock_of(shuttle);
         self.shuttle(shuttle).job = Job::Charge(dock);
         Some(shuttle)
     }
@@ -44,11 +44,11 @@ impl Controller {
         [Side::Left, Side::Right].iter().any(|side| self.panel.layout.dock_position(at.shelf, *side) == at)
     }
 
-    /// The nearest dock on a shuttle's side of the panel that no other shuttle is at or goes to.
+    /// The nearest dock on a shuttle's side that no other shuttle is at or goes to.
     fn free_dock(&self, shuttle: Shuttle) -> Option<Position> {
         let (layout, traffic) = (&self.panel.layout, &self.panel.traffic);
-        let at = self.panel.position(shuttle);
-        let docks = (0..layout.shelves).map(|shelf| layout.dock_position(shelf, layout.side_of(at.x_um)));
+        let (at, side) = (self.panel.position(shuttle), self.panel.dock_side(shuttle));
+        let docks = (0..layout.shelves).map(|shelf| layout.dock_position(shelf, side));
         let is_at = |place: Position, dock: Position| place.shelf == dock.shelf && (place.x_um - dock.x_um).abs() < layout.spacing_um;
         let others = (0..layout.shuttles).map(Shuttle).filter(|other| *other != shuttle);
         let is_free = |dock: &Position| {

@@ -480,8 +480,11 @@ impl Traffic {
         let mut reservations = std::mem::take(&mut self.reservations);
         self.collect_reservations(shuttle, None, &mut reservations);
         for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
-            for steps in (0..=EVASION_SPACINGS_MAX).flat_map(|steps| [-steps, steps]) {
-                let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
+            let near = (0..=EVASION_SPACINGS_MAX).flat_map(|steps| [-steps, steps]).map(|steps| at.x_um + steps * self.spacing_um);
+            // With no other shelf to go to, a long path may leave room only at an end.
+            let ends = [0, self.width_um].into_iter().filter(|_| self.shelves == 1);
+            for x_um in near.chain(ends) {
+                let to = Position { shelf, x_um };
                 let soonest = self.now + self.pace.travel(at, to);
                 let is_better = to != at && best.is_none_or(|best| soonest < best.end()) && (0..=self.width_um).contains(&to.x_um);
                 if !is_better || path_to_clear.meets(&SearchRegion::of(to, to), self.spacing_um) {

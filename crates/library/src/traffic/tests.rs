@@ -56,6 +56,15 @@ fn an_idle_shuttle_makes_room() {
 }
 
 #[test]
+fn an_idle_shuttle_goes_to_the_end_of_the_only_shelf_if_need_be() {
+    let layout = Layout { shelves: 1, port_shelf: 0, ..Layout::default() };
+    let mut traffic = Traffic::new(&layout, Pace::default(), [at(0, 66), at(0, 124)].into_iter());
+    let legs = send(&mut traffic, 0, at(0, 1_163));
+    run(&mut traffic, legs);
+    assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(0, 1_163), at(0, 1_200)));
+}
+
+#[test]
 fn a_resting_shuttle_is_passed_on_another_shelf() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let legs = send(&mut traffic, 0, at(3, 900));
