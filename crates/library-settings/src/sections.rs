@@ -43,9 +43,18 @@ pub fn library<'r>(reader: &'r mut Reader, layout: &Layout) -> (Layout, Section<
 pub fn shuttles(reader: &mut Reader, base: &Settings, layout: Layout) -> (Motion, Power, Layout) {
     let Settings { motion, power: draws, .. } = base;
     let mut section = reader.section("shuttles", "The robots that carry platters.");
-    let shuttles = section.setting_or("count", count(0..=2_000), layout.shuttles, "Shuttles of a library, at most two for each drive.");
-    let spacing_um =
-        section.setting_or("spacing", length("1 mm"..="10 m"), layout.spacing_um, "Least distance between the centres of two on a shelf.");
+    let shuttles = section.setting_or(
+        "count",
+        count(0..=2_000),
+        layout.shuttles,
+        "Shuttles of a library, at most two for each drive, and at most two on a single shelf.",
+    );
+    let spacing_um = section.setting_or(
+        "spacing",
+        length("1 mm"..="10 m"),
+        layout.spacing_um,
+        "Least distance between the centres of two on a shelf. With more shuttles than drives, docks must be this far from doors.",
+    );
     let motion = Motion {
         speed_m_s: section.setting_or("speed", speed("0.001 m/s"..="100 m/s"), motion.speed_m_s, "Top speed along a shelf."),
         acceleration_m_s2: section.setting_or(

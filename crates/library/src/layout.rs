@@ -22,10 +22,6 @@ pub(crate) const RACKS_BEFORE_STORAGE: u8 = 2;
 /// The doors of two drives on one shelf are a third of the rack's width apart.
 const DOORS_APART_PART: i64 = 3;
 
-/// The default spacing, which is accepted with racks of any width. In racks narrower than 0.75 m, or
-/// 1.17 m where a shelf has two drives, a shuttle at the dock keeps others off a door.
-const SPACING_DEFAULT_UM: i64 = 350_000;
-
 /// A platter of one library: its index in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Platter(pub u32);
@@ -119,7 +115,7 @@ impl Default for Layout {
             rack_width_um: 1_200_000,
             drives: [10, 10],
             shuttles: 20,
-            spacing_um: SPACING_DEFAULT_UM,
+            spacing_um: 350_000,
             port_shelf: 5,
         }
     }
@@ -153,19 +149,42 @@ impl Layout {
         }
         range("drives", self.drive_count().into(), self.drive_count() >= 1, "1 or more in all")?;
         range("shuttles", self.shuttles.into(), self.shuttles <= 2 * self.drive_count(), "at most two for each drive")?;
-        let spacing_max = (self.rack_width_um / 4).max(SPACING_DEFAULT_UM);
         length(
             "spacing",
             self.spacing_um,
-            self.spacing_um > 0 && self.spacing_um <= spacing_max,
+            self.spacing_um > 0 && self.spacing_um <= (self.rack_width_um / 4).max(350_000),
             "more than 0, up to 0.35 m or a quarter of a rack's width, whichever is more",
+        )?;
+        // With a shuttle at each door, others rest at docks. From there they must not block a door, or
+        // a shuttle that works at one and those at docks wait for each other.
+        let are_docks_needed = self.shuttles > self.drive_count() || self.shuttles > 1 && self.shelves == 1;
+        length(
+            "spacing",
+            self.spacing_um,
+            !are_docks_needed || self.spacing_um <= self.dock_to_door_um(),
+            "with more shuttles than drives, or on a single shelf, up to the distance from a dock to the nearest door, which is 7/15 of a \
+             rack's width, or 3/10 with more drives in a read rack than shelves",
         )?;
         // A shuttle takes at most two places of a row that are a spacing apart, so all find a place to
         // start at, and half of the shelves' length is left to move in.
         let room = i64::from(self.shelves) * (self.width_um() / (2 * self.spacing_um));
         range("shuttles", self.shuttles.into(), i64::from(self.shuttles) <= room, "at most one for every two spacings of each shelf")?;
+        let can_pass = self.shelves > 1 || self.shuttles <= 2;
+        range("shuttles", self.shuttles.into(), can_pass, "at most two on a panel with one shelf, where shuttles can't pass each other")?;
         range("port_shelf", self.port_shelf.into(), self.port_shelf < self.shelves, "one of the shelves")?;
         Ok(self)
+    }
+
+    /// The distance from a dock to the nearest door that any shelf has.
+    fn dock_to_door_um(&self) -> i64 {
+        let has_pairs = self.drives.iter().any(|drives| *drives > self.shelves);
+        let door_um = if has_pairs { self.rack_width_um / DOORS_APART_PART / 2 } else { 0 };
+        self.middle_to_dock_um() - door_um
+    }
+
+    /// The distance from the middle of a read rack to its docks.
+    fn middle_to_dock_um(&self) -> i64 {
+        self.rack_width_um / 2 - self.rack_width_um / 30
     }
 
     /// All racks: storage racks, two read racks and the write rack.
@@ -273,10 +292,9 @@ impl Layout {
     /// of the way of the door.
     #[must_use]
     pub fn dock_position(&self, shelf: u8, side: Side) -> Position {
-        let outwards = self.rack_width_um / 2 - self.rack_width_um / 30;
         let x_um = match side {
-            Side::Left => self.door_um(side) - outwards,
-            Side::Right => self.door_um(side) + outwards,
+            Side::Left => self.door_um(side) - self.middle_to_dock_um(),
+            Side::Right => self.door_um(side) + self.middle_to_dock_um(),
         };
         Position { shelf, x_um }
     }
@@ -368,13 +386,22 @@ mod tests {
         assert!(
             text(Layout { spacing_um: 350_001, ..Layout::default() }).starts_with("spacing: 0.350001 m, but more than 0, up to 0.35 m")
         );
+        let narrow = |rack_width_um, drives, shuttles| Layout { rack_width_um, drives, shuttles, ..Layout::default() };
+        assert!(narrow(500_000, [10, 10], 20).check().is_ok());
+        assert!(narrow(750_000, [10, 10], 21).check().is_ok());
+        assert!(text(narrow(749_000, [10, 10], 21)).starts_with("spacing: 0.35 m, but with more shuttles than drives"));
+        assert!(narrow(1_167_000, [10, 11], 22).check().is_ok());
+        assert!(text(narrow(1_166_000, [10, 11], 22)).starts_with("spacing: 0.35 m, but with more shuttles than drives"));
         assert!(text(Layout { port_shelf: 10, ..Layout::default() }).starts_with("port_shelf"));
-        // Each shelf is 2 m long: room for two shuttles.
-        let short = Layout { storage_racks: 1, rack_width_um: 500_000, ..Layout::default() };
-        assert!(short.clone().check().is_ok());
+        // Each shelf is 4.8 m long: room for six shuttles.
+        let short = Layout { storage_racks: 1, drives: [20, 20], ..Layout::default() };
+        assert!(Layout { shuttles: 60, ..short.clone() }.check().is_ok());
         assert_eq!(
-            text(Layout { shuttles: 21, drives: [11, 0], ..short }),
-            "shuttles: 21, but at most one for every two spacings of each shelf is expected"
+            text(Layout { shuttles: 61, ..short }),
+            "shuttles: 61, but at most one for every two spacings of each shelf is expected"
         );
+        let one_shelf = |drives, shuttles| Layout { shelves: 1, port_shelf: 0, drives, shuttles, ..Layout::default() };
+        assert!(one_shelf([2, 2], 2).check().is_ok());
+        assert!(text(one_shelf([2, 2], 3)).starts_with("shuttles: 3, but at most two on a panel with one shelf"));
     }
 }

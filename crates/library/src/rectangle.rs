@@ -173,8 +173,7 @@ mod tests {
         let panel =
             |shelves, storage_racks, rack_width_um| Layout { shelves, storage_racks, rack_width_um, port_shelf: 0, ..Layout::default() };
         let mut accepted = 0;
-        for panel in [panel(10, 7, 1_200_000), panel(5, 7, 1_200_000), panel(10, 8, 600_000), panel(3, 1, 500_000), panel(1, 7, 1_000_000)]
-        {
+        for panel in [panel(10, 7, 1_200_000), panel(5, 1, 1_200_000), panel(10, 8, 500_000), panel(3, 1, 1_300_000)] {
             for (left, right) in (0..=20).flat_map(|left| (0..=20).map(move |right| (left, right))) {
                 for shuttles in 1..=40 {
                     let Ok(layout) = (Layout { drives: [left, right], shuttles, ..panel.clone() }).check() else { continue };
@@ -184,7 +183,7 @@ mod tests {
                 }
             }
         }
-        assert!(accepted > 30_000, "{accepted} combinations");
+        assert!(accepted > 19_000, "{accepted} combinations");
     }
 
     #[test]
