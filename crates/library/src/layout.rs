@@ -155,8 +155,8 @@ impl Layout {
             self.spacing_um > 0 && self.spacing_um <= (self.rack_width_um / 4).max(350_000),
             "more than 0, up to 0.35 m or a quarter of a rack's width, whichever is more",
         )?;
-        // With a shuttle at each door, others rest at docks. From there they must not block a door, or
-        // a shuttle that works at one and those at docks wait for each other.
+        // With a shuttle at each door, others rest at docks. From there they must not block a
+        // door, or a shuttle that works at one and those at docks wait for each other.
         let are_docks_needed = self.shuttles > self.drive_count() || self.shuttles > 1 && self.shelves == 1;
         length(
             "spacing",
@@ -165,8 +165,8 @@ impl Layout {
             "with more shuttles than drives, or on a single shelf, up to the distance from a dock to the nearest door, which is 7/15 of a \
              rack's width, or 3/10 with more drives in a read rack than shelves",
         )?;
-        // A shuttle takes at most two places of a row that are a spacing apart, so all find a place to
-        // start at, and half of the shelves' length is left to move in.
+        // A shuttle takes at most two places of a row that are a spacing apart, so all find a
+        // place to start at, and half of the shelves' length is left to move in.
         let room = i64::from(self.shelves) * (self.width_um() / (2 * self.spacing_um));
         range("shuttles", self.shuttles.into(), i64::from(self.shuttles) <= room, "at most one for every two spacings of each shelf")?;
         let can_pass = self.shelves > 1 || self.shuttles <= 2;
