@@ -290,7 +290,10 @@ pub enum MasterKeyTrouble {
     #[error(transparent)]
     Text(#[from] KeyTextError),
     /// It does not wrap the keys of the archive.
-    #[error("the key of version {0} is not wrapped by it, nor is any other that was tried; it belongs to another archive")]
+    #[error(
+        "the key of version {0} is not wrapped by it, nor is any other that was tried; it belongs to another archive, so move the file \
+         away before importing keys"
+    )]
     Foreign(VersionId),
 }
 

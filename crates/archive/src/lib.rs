@@ -71,6 +71,7 @@ pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, StagedReport, UnknownPlatter, count_shared_numbers};
 pub use status::{ArchiveStatus, CatalogueGaps};
 pub use store_changes::{ReplaceReport, Replaced, add_store, replace_store};
+pub use uncatalogued::{count_unknown_staged, hiding_stores};
 pub use unwritable::is_unwritable;
 
 /// A random identifier for a new archive.

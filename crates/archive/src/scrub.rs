@@ -24,6 +24,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
 use crate::paging::Pager;
+use crate::rebuild::{keys_of_later_versions, unseen_stores};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
 use crate::uncatalogued::find_missing;
@@ -131,6 +132,7 @@ impl<'a> Scrub<'a> {
         self.keys()?;
         self.unlisted()?;
         self.find_uncatalogued()?;
+        self.report.unavailable = unseen_stores(self.archive);
         Ok(self.report)
     }
 
@@ -247,6 +249,14 @@ impl<'a> Scrub<'a> {
             }
         }
         self.report.shared_numbers = shared.count;
+        match self.archive.later_keys.map_or_else(|| keys_of_later_versions(self.archive), Ok) {
+            Ok(keys) => self.report.later_keys = keys,
+            // Versions without a key were reported above.
+            Err(ArchiveError::Keys(error @ KeyStoreError::Damaged { .. })) => {
+                self.watcher.trouble(Trouble::Note(&format!("keys that no version needs can't be counted: {error}")));
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
 use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::staging::{StagingError, check_staging};
-use crate::uncatalogued::{StoreComparison, compare_stores};
+use crate::uncatalogued::{StoreComparison, compare_stores, count_unknown_staged};
 
 /// Problems of an archive, except the state of each store and damage that only reading finds.
 #[derive(Debug, Default)]
@@ -20,6 +20,9 @@ pub struct ArchiveStatus {
     /// Platters on the stores that the catalogue doesn't know. If not 0, the catalogue is an old
     /// copy, or a rebuild did not see the rest of their sets.
     pub unknown_platters: u64,
+    /// Versions and removals in staging that the catalogue doesn't know; see
+    /// [`count_unknown_staged`].
+    pub unknown_staged: u64,
     /// Platters missing from stores that are present.
     pub missing_platters: HashSet<PlatterId>,
     /// Missing staging segments that the catalogue needs.
@@ -39,6 +42,7 @@ impl ArchiveStatus {
         let CatalogueGaps { unseen, unlisted, .. } = CatalogueGaps::find(archive, &|_, _| true)?;
         let mut status =
             Self { unlisted, unseen, unknown_platters: uncatalogued.len() as u64, missing_platters: missing, ..Self::default() };
+        status.unknown_staged = count_unknown_staged(archive)?;
         let used = archive.catalogue().segments_in_use()?;
         match staging_segments(archive)? {
             Err(error) => status.staging = Some(error),

@@ -1,19 +1,21 @@
-//! Platters on the stores that the catalogue doesn't know: a sign that the catalogue is an old
-//! copy, or that a rebuild did not see the rest of their sets.
+//! Platters on the stores, and records in staging, that the catalogue doesn't know: a sign that the
+//! catalogue is an old copy, or that a rebuild did not see the rest of their sets.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
 use fulgurite_domain::PlatterId;
-use fulgurite_format::Header;
+use fulgurite_format::{Header, RecordKind, SegmentError};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
+use crate::lock::Lock;
 use crate::rebuild::unseen_places;
 use crate::store::PlatterStore;
-use crate::store_snapshot::StoreSnapshot;
+use crate::store_snapshot::{StoreSnapshot, unavailable_stores};
 use crate::tables::{HeaderTrouble, read_header};
+use crate::unread::UnavailableStore;
 
 /// A platter of this archive that the catalogue doesn't know.
 #[derive(Debug, Clone)]
@@ -128,4 +130,67 @@ pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError>
         store: first.store.clone(),
         is_unseen: !unseen.is_empty(),
     })
+}
+
+/// The stores that can't be used, if there are more of them than the redundancy of a set. They may
+/// then hold all platters of a small set, and no other store shows that the catalogue is an old copy
+/// without it.
+///
+/// # Errors
+/// [`ArchiveError`] if the catalogue fails.
+pub fn hiding_stores(archive: &Archive) -> Result<Vec<UnavailableStore>, ArchiveError> {
+    let unavailable = unavailable_stores(archive);
+    if unavailable.is_empty() {
+        return Ok(unavailable);
+    }
+    let sets = archive.catalogue().sets()?;
+    let mut shapes = sets.iter().map(|set| set.description.shape).chain([archive.settings().shape()]);
+    let hides = shapes.any(|shape| unavailable.len() > usize::from(shape.redundancy));
+    Ok(if hides { unavailable } else { Vec::new() })
+}
+
+/// A staging segment and the position from which the catalogue doesn't know its records.
+type UnknownPart = (u64, u64);
+
+/// Counts the versions and removals in staging that the catalogue doesn't know: it is an old copy,
+/// or a put or a removal was interrupted. Returns 0 while a process may change the archive, which
+/// has [reconciled](Archive::reconcile) it, and if staging can't be listed.
+///
+/// # Errors
+/// [`ArchiveError`] if the catalogue fails.
+pub fn count_unknown_staged(archive: &Archive) -> Result<u64, ArchiveError> {
+    let Ok(existing) = archive.staging().segments() else { return Ok(0) };
+    // Segments that disappear were released.
+    let lengths: HashMap<u64, u64> =
+        existing.iter().filter_map(|&segment| Some((segment, archive.staging().length(segment).ok()?))).collect();
+    // The order matters. A put in progress has records that the catalogue doesn't know. If no
+    // process holds the lock now, the catalogue knows whatever was acknowledged in these segments.
+    if unknown_parts(archive, &existing, &lengths)?.is_empty() || Lock::is_taken(archive.home()) {
+        return Ok(0);
+    }
+    let mut records = 0;
+    for (segment, from) in unknown_parts(archive, &existing, &lengths)? {
+        let scan = archive.staging().scan(segment, false, |record| {
+            records += u64::from(record.position >= from && record.kind != RecordKind::Data);
+        });
+        // A segment that can't be read may have any records.
+        let is_refused = matches!(scan, Err(_) | Ok(Err(SegmentError::Read { .. })));
+        records += u64::from(is_refused && archive.staging().segments().is_ok_and(|now| now.binary_search(&segment).is_ok()));
+    }
+    Ok(records)
+}
+
+fn unknown_parts(archive: &Archive, existing: &[u64], lengths: &HashMap<u64, u64>) -> Result<Vec<UnknownPart>, ArchiveError> {
+    let mut catalogue = archive.catalogue();
+    let used = catalogue.segments_in_use()?;
+    let ends: HashMap<u64, u64> = catalogue.segment_ends()?.into_iter().map(|end| (end.segment, end.bytes)).collect();
+    let released = catalogue.old_segments(existing, &used)?;
+    let unknown = existing.iter().filter(|segment| released.binary_search(segment).is_err()).filter_map(|&segment| {
+        let from = match used.binary_search(&segment) {
+            Ok(_) => ends.get(&segment).copied().filter(|end| lengths.get(&segment).is_some_and(|length| length > end))?,
+            Err(_) => 0,
+        };
+        Some((segment, from))
+    });
+    Ok(unknown.collect())
 }

@@ -105,6 +105,12 @@ pub(crate) fn print_report(session: &Session, report: &KeyringReport) {
     for why in &report.unread {
         note(&format!("{why}; keys of versions that were removed there may have come back"));
     }
+    if report.still_listed > 0 {
+        trouble(&format!(
+            "the catalogue is an old copy: it lists {} removed; run `fulgurite catalogue rebuild` now, before other commands",
+            phrase(report.still_listed, "version that was", "versions that were")
+        ));
+    }
     print_missing_keys(report);
 }
 
@@ -168,7 +174,8 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
         WithoutKey::Counted { .. } => Value::Null,
     };
     json!({
-        "keys": report.keys, "salvaged": salvaged, "copies": copies, "removed": report.removed, "disputed": report.conflicting,
+        "keys": report.keys, "salvaged": salvaged, "copies": copies, "removed": report.removed,
+        "still_listed": report.still_listed, "disputed": report.conflicting,
         "without_key": report.without_key.count(), "without_key_names": named, "listable": report.listable, "unread": report.unread,
     })
 }

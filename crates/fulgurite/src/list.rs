@@ -17,7 +17,7 @@ use fulgurite_service::control::{Connection, ScrubStatus, ServerStatus};
 use serde_json::{Value, json};
 
 use crate::args::Ls;
-use crate::gaps::{find_gaps, nothing_stored, say_gaps};
+use crate::gaps::{find_gaps, nothing_stored, say_gaps, unknown_staged_text};
 use crate::own::OwnVersions;
 use crate::text::{bytes, count, phrase, time};
 use crate::{Outcome, Session};
@@ -274,10 +274,10 @@ impl<'a> Status<'a> {
     }
 
     fn outcome(&self) -> Outcome {
-        let ArchiveStatus { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.status;
+        let ArchiveStatus { unlisted, unseen, unknown_platters, unknown_staged, missing_segments, staging, .. } = &self.status;
         // The rest of the sets of unknown platters may be in places that the rebuild did not read.
         let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
-        let troubled = self.unsound + unlisted + unknown + missing_segments > 0;
+        let troubled = self.unsound + unlisted + unknown + unknown_staged + missing_segments > 0;
         let absent = if unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
         let staging = staging.as_ref().map_or(Outcome::Good, |error| match error.hindrance() {
             None => Outcome::Troubled,
@@ -321,6 +321,7 @@ impl<'a> Status<'a> {
             "sets": self.sets, "sets_being_written": self.sets_being_written, "platters": self.platters.len(),
             "platter_bytes": self.on_disk, "unsound_platters": self.unsound, "unlisted": status.unlisted,
             "unseen": names_of(&status.unseen), "unknown_platters": status.unknown_platters,
+            "unknown_staged": status.unknown_staged,
             "missing_platters": status.missing_platters.len(), "missing_segments": status.missing_segments,
             "staging_trouble": status.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
             "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
@@ -415,7 +416,7 @@ impl<'a> Status<'a> {
 
     /// Prints problems other than those of stores and platters.
     fn say_problems(&self, session: &Session) {
-        let ArchiveStatus { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.status;
+        let ArchiveStatus { unlisted, unseen, unknown_platters, unknown_staged, missing_segments, staging, .. } = &self.status;
         if *unlisted > 0 {
             let versions = count(*unlisted, "version");
             session.say(&format!("unlisted  {versions} that can't be listed: `fulgurite verify` says why"));
@@ -429,6 +430,9 @@ impl<'a> Status<'a> {
                     false => "the rest of their sets was not seen when the catalogue was rebuilt",
                 }
             ));
+        }
+        if *unknown_staged > 0 {
+            session.say(&format!("unknown   {}", unknown_staged_text(*unknown_staged)));
         }
         if !unseen.is_empty() {
             session.say(&format!("unseen    {}", unseen_text(unseen)));

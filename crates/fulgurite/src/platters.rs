@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::store_snapshot::{locate_platters, unavailable_stores};
-use fulgurite_archive::unread::{Hindrance, NoPlatter, absent_text, store_names};
+use fulgurite_archive::unread::{Hindrance, NoPlatter, UnavailableStore, absent_text, store_names};
 use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};
 use fulgurite_domain::{Geometry, Medium, SetShape};
@@ -51,7 +51,18 @@ pub(crate) fn verify(session: &Session, objects: bool) -> Result<Outcome> {
     }
     let hindrance = report.hindrance().max(objects.and_then(|objects| objects.out_of_reach.hindrance()));
     let is_wrong = objects.is_some_and(|objects| objects.wrong > 0);
-    Ok(outcome(&report, report.unsound.iter().any(is_known_bad) || is_wrong, hindrance))
+    Ok(outcome(&report, report.unsound.iter().any(is_known_bad) || is_wrong, hindrance.max(unavailable(&report, Replace::default()))))
+}
+
+/// The worst hindrance of a configured store, even if the catalogue expects no platters on it: if it
+/// is an old copy, the store may hold newer ones. A scrub that replaces the platters of such stores
+/// doesn't count them.
+fn unavailable(report: &ScrubReport, replace: Replace) -> Option<Hindrance> {
+    let counts = |hindrance: &Hindrance| match hindrance {
+        Hindrance::Absent => !replace.absent,
+        Hindrance::Unreadable => !replace.unreadable,
+    };
+    report.unavailable.iter().map(|store| store.hindrance).filter(counts).max()
 }
 
 /// The outcome of a pass over all platters; `troubled` is true if something else is wrong.
@@ -86,7 +97,7 @@ pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
     let hindrance = report.hindrance();
     // A platter that wasn't recovered only because stores are absent is not known to be damaged.
     let troubled = not_rebuilt && (hindrance.is_none() || report.still_unsound().any(is_known_bad));
-    Ok(outcome(&report, troubled, hindrance))
+    Ok(outcome(&report, troubled, hindrance.max(unavailable(&report, replace))))
 }
 
 /// True if platters unknown to the catalogue are a defect: some are damaged, or the catalogue is an
@@ -120,6 +131,7 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
         "lost_versions": report.lost_versions, "lost": lost, "out_of_reach": report.out_of_reach,
         "staged_versions": report.staged_versions, "repairs": report.repairs, "unlisted_versions": report.unlisted,
         "shared_numbers": report.shared_numbers, "unseen": names_of(&report.unseen),
+        "unavailable_stores": report.unavailable, "later_keys": report.later_keys,
         "unknown_platters": report.unknown.iter().map(unknown).collect::<Vec<_>>(),
     });
     if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
@@ -243,6 +255,25 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
     if !report.unseen.is_empty() {
         session.warn(&format!("The catalogue may not be complete: {}.", unseen_text(&report.unseen)));
     }
+    // The others were named with their platters.
+    let has_none = |store: &&UnavailableStore| !report.unsound.iter().any(|finding| finding.store == store.store);
+    for UnavailableStore { store, hindrance, why } in report.unavailable.iter().filter(has_none) {
+        session.warn(&match hindrance {
+            Hindrance::Absent => format!(
+                "store {store}: absent; platters that the catalogue doesn't know may be on it. If its disk is gone for good, mount a new \
+                 one and run `fulgurite store replace {store}`, or remove the store from fulgurite.toml"
+            ),
+            Hindrance::Unreadable => format!("store {store}: unreadable: {}", harmless(why)),
+        });
+    }
+    if report.later_keys > 0 && report.unseen.is_empty() {
+        // Every kill during a put leaves some, so they don't count as a problem.
+        session.say(&format!(
+            "{} newer than all versions that the catalogue knows: a put was cut short, or the catalogue is an old copy. \
+             `fulgurite catalogue rebuild` looks for the versions.",
+            phrase(report.later_keys, "key is", "keys are")
+        ));
+    }
     if report.shared_numbers > 0 {
         session.say(&shared_text(report.shared_numbers));
     }
@@ -260,7 +291,7 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
         return "Problems were found: see above.".to_owned();
     }
     let knows_all = report.unknown.iter().all(|platter| !platter.is_refused && platter.unreadable == 0);
-    let can_read_all = report.out_of_reach.total() == 0 && knows_all;
+    let can_read_all = report.out_of_reach.total() == 0 && knows_all && report.unavailable.is_empty();
     let left = report.still_unsound().count() as u64;
     if left == 0 {
         return match (can_read_all, report.unseen.is_empty()) {

@@ -1,6 +1,7 @@
 //! Shows progress bars on a terminal, prints problems as they occur, and collects items for JSON
 //! answers.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -116,15 +117,23 @@ impl Progress {
 
     /// The message for a version that can't be listed: its kind, as text and as JSON.
     fn unlisted(&self, version: &UnlistedVersion, key_is_back: bool) -> (String, String, Value) {
-        let why = match version.why {
-            Unlisted::NoKey if key_is_back => "its key is back; `fulgurite catalogue rebuild` lists it again",
-            Unlisted::NoKey => "no key: `fulgurite keys import` brings keys back from a copy",
-            Unlisted::UnreadableRecord => "its record can't be opened with its key",
-            Unlisted::Incomplete => "only some of its bytes are left",
-            Unlisted::Gone => "the catalogue knew it before it was rebuilt, and none of its bytes were found",
-            Unlisted::UnreadableTable => "the file table of this platter can't be read, so what is on it is unknown",
-            Unlisted::OutOfSight => "the parts found of it can't be read, and not every place could be read",
-            Unlisted::UnseenStore => "this store was not read when the catalogue was rebuilt",
+        let why: Cow<'_, str> = match version.why {
+            Unlisted::NoKey if key_is_back => "its key is back; `fulgurite catalogue rebuild` lists it again".into(),
+            Unlisted::NoKey => "no key: `fulgurite keys import` brings keys back from a copy".into(),
+            Unlisted::UnreadableRecord => "its record can't be opened with its key".into(),
+            Unlisted::Incomplete if version.damaged_segment().is_some() => format!(
+                "versions that no catalogue lists may be lost in its damaged places; puts that a crash cut short leave such places, too. It \
+                 is kept until you run `fulgurite catalogue forget {}`",
+                version.id
+            )
+            .into(),
+            Unlisted::Incomplete => {
+                format!("only some of its bytes are left; `fulgurite catalogue forget {}` gives it up", version.id).into()
+            }
+            Unlisted::Gone => "the catalogue knew it before it was rebuilt, and none of its bytes were found".into(),
+            Unlisted::UnreadableTable => "the file table of this platter can't be read, so what is on it is unknown".into(),
+            Unlisted::OutOfSight => "the parts found of it can't be read, and not every place could be read".into(),
+            Unlisted::UnseenStore => "this store was not read when the catalogue was rebuilt".into(),
         };
         let mut value = version.known_as.as_ref().map_or_else(|| json!({}), |(name, number)| version_value(name, *number));
         value["id"] = json!(version.id.to_string());
@@ -133,6 +142,7 @@ impl Progress {
         let what = match &version.known_as {
             Some((name, number)) => format!("{} (version {number})", name.display()),
             None if version.why == Unlisted::UnreadableTable => format!("platter {}", version.id),
+            None if let Some(segment) = version.damaged_segment() => format!("staging segment {segment:016x}"),
             None => format!("version {} ({})", version.id, text::bytes(version.stored_bytes)),
         };
         let kind = if version.why == Unlisted::OutOfSight {

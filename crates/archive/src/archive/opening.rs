@@ -13,6 +13,7 @@ use crate::decoding::{DecodePool, SystemClock};
 use crate::error::MasterKeyTrouble;
 use crate::keystore::{KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
+use crate::rebuild::keys_of_later_versions;
 use crate::settings::{self, Settings, StoreSettings};
 use crate::store::{FolderStore, GlassDrives, MediumStore, PlatterStore};
 use crate::uncatalogued::refuse_uncatalogued;
@@ -59,6 +60,7 @@ impl Archive {
         check_master_key(&archive)?;
         if access != Access::Read {
             archive.reconcile()?;
+            archive.later_keys = keys_of_later_versions(&archive).ok();
         }
         if access == Access::Write {
             refuse_uncatalogued(&archive)?;

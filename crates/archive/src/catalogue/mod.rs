@@ -194,7 +194,7 @@ pub trait Catalogue: Send {
     /// removed ones, `tombstones` holds their staged tombstones.
     fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
     /// Records platters that the catalogue ignores: of unfinished sets that no version needs, and
-    /// of sets given up with unseen places.
+    /// of sets given up with unseen places. Also records keys given up with them.
     fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError>;
     /// True if the platter was recorded by [`leave_out`](Self::leave_out) or
     /// [`forget_set`](Self::forget_set).

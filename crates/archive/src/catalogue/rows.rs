@@ -402,6 +402,15 @@ impl UnlistedVersion {
     pub(crate) fn new(id: VersionId, why: Unlisted) -> Self {
         Self { id, why, stored_bytes: 0, known_as: None, segments: Vec::new() }
     }
+
+    /// The staging segment whose damaged places a rebuild without an earlier catalogue recorded as
+    /// this version: they may have held any versions, or none.
+    #[must_use]
+    pub fn damaged_segment(&self) -> Option<u64> {
+        // Those of versions end with random bytes.
+        let is_segment = self.why == Unlisted::Incomplete && self.id.0[6..] == [0; 10];
+        self.segments.first().copied().filter(|_| is_segment)
+    }
 }
 
 /// Totals of the staged content.

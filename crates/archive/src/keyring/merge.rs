@@ -142,7 +142,7 @@ pub(crate) fn merge_copies(
             filling
         }
     };
-    filling.add_missing(&log)?;
+    filling.add_missing(&log, Source::Own)?;
     if let Some(copies) = copies {
         report.copies = keep_copies(&mut filling, copies)?;
     }
@@ -159,6 +159,9 @@ pub(crate) fn merge_copies(
         }
     };
     report.keys = store.len()?;
+    if let Ok(catalogue) = &mut catalogue {
+        report.still_listed = count_still_listed(catalogue, &mut store, &removed)?;
+    }
     (report.without_key, report.listable) = count_without_key(catalogue, &mut store, &removed)?;
     report.unread = removed.unread;
     report.unread_tables = removed.unread_tables;
@@ -196,6 +199,23 @@ fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, Ca
     Ok(SqliteCatalogue::open(&path, archive)?)
 }
 
+/// Counts the removed versions that the catalogue lists. A version with only a tombstone that the
+/// catalogue doesn't know counts if its key is gone too.
+fn count_still_listed(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore, removed: &Removed) -> Result<u64, ArchiveError> {
+    let mut listed = 0;
+    for &id in &removed.still_listed {
+        listed += u64::from(store.get(id)?.is_none());
+    }
+    if removed.ids.is_empty() {
+        return Ok(listed);
+    }
+    let mut pages = Pager::default();
+    while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
+        listed += page.iter().filter(|version| removed.ids.contains(&version.id)).count() as u64;
+    }
+    Ok(listed)
+}
+
 fn count_without_key(
     catalogue: Result<SqliteCatalogue, CatalogueUnavailable>,
     store: &mut SqliteKeyStore,
@@ -204,7 +224,7 @@ fn count_without_key(
     match catalogue {
         Ok(mut catalogue) => {
             let (without, with) = unlisted_without_key(&mut catalogue, store)?;
-            Ok((WithoutKey::Known { listed: without_key(&mut catalogue, store)?, unlisted: without }, with))
+            Ok((WithoutKey::Known { listed: without_key(&mut catalogue, store, removed)?, unlisted: without }, with))
         }
         Err(why) => {
             let mut versions = 0;
@@ -216,12 +236,18 @@ fn count_without_key(
     }
 }
 
-fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
+/// Listed versions without a key, except those that were removed.
+fn without_key(
+    catalogue: &mut SqliteCatalogue,
+    store: &mut SqliteKeyStore,
+    removed: &Removed,
+) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
+    let is_removed = |id| removed.ids.contains(&id) || removed.still_listed.contains(&id);
     let mut without = Vec::new();
     let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
         for version in page.into_iter().filter(|version| version.sealed) {
-            if store.get(version.id)?.is_none() {
+            if !is_removed(version.id) && store.get(version.id)?.is_none() {
                 without.push((version.record.name, version.record.version));
             }
         }
@@ -264,6 +290,15 @@ fn keep_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> 
     }
 }
 
+/// Where keys come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The archive's own key store, which may be damaged.
+    Own,
+    /// A copy.
+    Copy,
+}
+
 /// The key store being filled with keys, and what was left out of it.
 struct Filling<'a> {
     store: SqliteKeyStore,
@@ -291,11 +326,15 @@ impl<'a> Filling<'a> {
 
     /// Stores keys that are missing, except those of removed versions, and replaces those that the
     /// master key doesn't open by ones that it does. Returns the number of keys stored.
-    fn add_missing(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<u64, KeyStoreError> {
+    ///
+    /// Acknowledging a removal ends with destroying the key. So while a removal may have been
+    /// interrupted before that, the archive's own key store has the key, and no copy is needed.
+    fn add_missing(&mut self, keys: &[(VersionId, WrappedKey)], source: Source) -> Result<u64, KeyStoreError> {
         let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
         for (&(id, key), known) in keys.iter().zip(self.store.get_many(&ids)?) {
-            if self.removed.ids.contains(&id) {
+            let lacks_own = source == Source::Copy && known.is_none();
+            if self.removed.ids.contains(&id) || (lacks_own && self.removed.still_listed.contains(&id)) {
                 self.skipped.insert(id);
                 continue;
             }
@@ -357,7 +396,7 @@ fn keep_copies(filling: &mut Filling<'_>, copies: &KeyCopies) -> Result<Vec<Copy
     for copy in &copies.copies {
         let mut added = 0;
         copy.read(copies.archive, &copies.master, &mut |keys| {
-            added += filling.add_missing(keys)?;
+            added += filling.add_missing(keys, Source::Copy)?;
             Ok(())
         })?;
         let damage = copy.damage.as_ref().map(ToString::to_string);
@@ -383,14 +422,14 @@ fn salvage_into(filling: &mut Filling<'_>, home: &Path, damage: String) -> Resul
         let salvaged = salvage(&file, |version, key| {
             page.push((version, key));
             if page.len() >= PAGE {
-                report.keys += filling.add_missing(&page)?;
+                report.keys += filling.add_missing(&page, Source::Own)?;
                 page.clear();
             }
             Ok::<_, KeyringError>(())
         });
         report.unreadable += salvaged?.unreadable;
     }
-    report.keys += filling.add_missing(&page)?;
+    report.keys += filling.add_missing(&page, Source::Own)?;
     Ok(report)
 }
 

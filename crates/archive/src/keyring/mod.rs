@@ -115,6 +115,8 @@ pub struct KeyringReport {
     pub copies: Vec<CopyReport>,
     /// Removed versions, whose keys were skipped.
     pub removed: u64,
+    /// Removed versions that the catalogue lists because it is an old copy.
+    pub still_listed: u64,
     /// Versions with different keys in two sources. The key that the master key opens was kept, or
     /// else the first.
     pub conflicting: u64,
@@ -130,10 +132,11 @@ pub struct KeyringReport {
 }
 
 impl KeyringReport {
-    /// True if every known version has its key, and all copies were read completely.
+    /// True if every known version has its key, the catalogue lists no removed version, and all
+    /// copies were read completely.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.without_key.count() == 0 && self.copies.iter().all(|copy| copy.damage.is_none())
+        self.without_key.count() == 0 && self.still_listed == 0 && self.copies.iter().all(|copy| copy.damage.is_none())
     }
 }
 

@@ -17,8 +17,12 @@ use crate::store::PlatterStore;
 use crate::watch::Watcher;
 
 /// The tombstones of an archive, from all sources.
+#[derive(Default)]
 pub(crate) struct Removed {
     pub(crate) ids: HashSet<VersionId>,
+    /// Versions that the catalogue lists although staging has tombstones of them that it doesn't
+    /// know: it is an old copy, or a crash interrupted the removal.
+    pub(crate) still_listed: HashSet<VersionId>,
     /// Sealed versions on platters and in staging that were not removed, collected only if the
     /// catalogue can't be read.
     pub(crate) sealed: HashSet<VersionId>,
@@ -38,7 +42,7 @@ impl Removed {
         catalogue: Option<&mut SqliteCatalogue>,
         watcher: &dyn Watcher,
     ) -> Result<Self, ArchiveError> {
-        let mut removed = Self { ids: HashSet::new(), sealed: HashSet::new(), unread: Vec::new(), unread_tables: 0 };
+        let mut removed = Self::default();
         let mut staged = HashSet::new();
         let by_catalogue = catalogue.is_some();
         let folder = home.join(&settings.staging.path);
@@ -56,12 +60,10 @@ impl Removed {
             while let Some(page) = pages.next(|after| catalogue.archived_tombstones(after.copied(), PAGE))? {
                 removed.ids.extend(page.iter().map(|(id, _)| *id));
             }
-            // If the catalogue still lists the version of a staged tombstone, a crash interrupted
-            // the removal, and the version is still there.
             if !staged.is_empty() {
                 let mut pages = Pager::default();
                 while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
-                    page.iter().for_each(|version| _ = staged.remove(&version.id));
+                    removed.still_listed.extend(page.iter().filter_map(|version| staged.take(&version.id)));
                 }
             }
         }
@@ -76,6 +78,7 @@ impl Removed {
         removed.unread.extend(inventory.unread);
         removed.unread.extend(unread);
         removed.sealed.retain(|id| !removed.ids.contains(id));
+        removed.still_listed.retain(|id| !removed.ids.contains(id));
         Ok(removed)
     }
 }

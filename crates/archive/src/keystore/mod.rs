@@ -55,7 +55,10 @@ pub enum KeyStoreError {
         known: i64,
     },
     /// The key store belongs to another archive.
-    #[error("the key store belongs to archive {found}, but the settings to archive {expected}")]
+    #[error(
+        "the key store belongs to archive {found}, but the settings to archive {expected}. Move keys.db away, with keys.db-wal and \
+         keys.db-shm if they exist; `fulgurite keys import FILE...` then restores the keys from copies made with `fulgurite keys export`"
+    )]
     OtherArchive {
         /// Archive in the key store.
         found: ArchiveId,

@@ -28,7 +28,7 @@ use self::run::Rebuild;
 pub(crate) use self::staging::{Scanned, scan_staging};
 pub use self::unseen::{GivenUp, Unseen, UnseenPlace};
 use self::unseen::{find_staging, refuse_unseen_stores};
-pub(crate) use self::unseen::{has_unknown_places, unseen_places, was_staging_unseen};
+pub(crate) use self::unseen::{has_unknown_places, keys_of_later_versions, unseen_places, unseen_stores, was_staging_unseen};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
 use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, UnlistedVersion};
 use crate::clock::unix_s;

@@ -105,7 +105,7 @@ impl<'a> Rebuild<'a> {
         // Keys newer than all that the earlier catalogue knew belong to what was put since.
         let knew_all = !had_others && !earlier.is_damaged;
         let newest = if knew_all { earlier.query(|earlier| earlier.newest_id()).flatten() } else { None };
-        self.report.surplus_keys = surplus_keys(self.archive, newest)?;
+        self.report.surplus_keys = surplus_keys(self.archive, newest, earlier)?;
         if self.report.surplus_keys > 0 {
             self.report.add_others(surplus_text(self.report.surplus_keys));
         }
@@ -247,8 +247,7 @@ impl<'a> Rebuild<'a> {
     }
 }
 
-/// Identifies a damaged segment among the unlisted versions. Those of versions end with random
-/// bytes.
+/// Identifies a [damaged segment](UnlistedVersion::damaged_segment) among the unlisted versions.
 pub(super) fn damaged_segment_id(segment: u64) -> VersionId {
     VersionId::new(segment, [0; 10])
 }

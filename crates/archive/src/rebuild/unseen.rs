@@ -9,6 +9,7 @@ use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 use fulgurite_format::Header;
 use serde::{Deserialize, Serialize};
 
+use super::earlier::Earlier;
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
@@ -90,8 +91,8 @@ impl From<UnavailableStore> for Unseen {
 impl Archive {
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
     /// Platters that the catalogue doesn't know, because too much of their sets was in these places
-    /// or none of their headers is good, are left out. If the places turn up after all, a rebuild
-    /// finds those sets again.
+    /// or none of their headers is good, are left out; keys of versions that it doesn't know are kept,
+    /// and no longer counted. If the places turn up after all, a rebuild finds those sets again.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -107,6 +108,14 @@ impl Archive {
         if !places.is_empty() {
             platters = platters_of_unseen_sets(self)?;
             self.catalogue().leave_out(&platters)?;
+        }
+        if places.contains(&UnseenPlace::Others) {
+            let mut surplus = Vec::new();
+            each_surplus_key(self, None, &mut |id| {
+                surplus.push(as_left_out(id));
+                Ok(())
+            })?;
+            self.catalogue().leave_out(&surplus)?;
         }
         self.catalogue().forget_unlisted(&ids, &[])?;
         Ok(GivenUp { places, platters })
@@ -200,7 +209,8 @@ pub(crate) fn was_staging_unseen(archive: &Archive) -> Result<bool, ArchiveError
     Ok(unseen_places(&mut **archive.catalogue())?.contains(&UnseenPlace::Staging))
 }
 
-pub(super) fn unseen_stores(archive: &Archive) -> Vec<UnavailableStore> {
+/// The stores that can't be used, or can't be listed.
+pub(crate) fn unseen_stores(archive: &Archive) -> Vec<UnavailableStore> {
     let snapshot = StoreSnapshot::take(archive);
     let unlisted = snapshot.readable().filter_map(|(name, store)| {
         let why = store.list().err()?.to_string();
@@ -226,17 +236,55 @@ pub(super) fn note_unseen(archive: &Archive, report: &RebuildReport) -> Result<(
     Ok(archive.catalogue().adopt_unlisted(&places)?)
 }
 
-/// Counts the keys of versions that the catalogue doesn't [know](Catalogue::knows): all of them, or
-/// those newer than `newest`.
-pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Result<u64, ArchiveError> {
-    let mut surplus = 0;
+/// Calls `each` for the keys of versions that the catalogue doesn't [know](Catalogue::knows): all of
+/// them, or those newer than `newest`.
+fn each_surplus_key(
+    archive: &Archive,
+    newest: Option<VersionId>,
+    each: &mut dyn FnMut(VersionId) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
     let mut pages = Pager::after(newest);
     while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), BATCH))? {
-        let mut catalogue = archive.catalogue();
-        for (id, _) in &page {
-            surplus += u64::from(!catalogue.knows(*id)?);
+        for (id, _) in page {
+            let is_known = archive.catalogue().knows(id)?;
+            if !is_known {
+                each(id)?;
+            }
         }
     }
+    Ok(())
+}
+
+/// The identifier by which a catalogue remembers, among the platters that it leaves out, that a key
+/// was [given up](Archive::give_up_unseen).
+fn as_left_out(key: VersionId) -> PlatterId {
+    PlatterId(key.0)
+}
+
+/// Counts [surplus keys](each_surplus_key) in a rebuild, except those given up in the earlier
+/// catalogue.
+pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>, earlier: &mut Earlier<'_>) -> Result<u64, ArchiveError> {
+    let mut surplus = 0;
+    each_surplus_key(archive, newest, &mut |id| {
+        let id = as_left_out(id);
+        match earlier.query(|earlier| earlier.is_left_out(id)) {
+            Some(true) => archive.catalogue().leave_out(&[id])?,
+            _ => surplus += 1,
+        }
+        Ok(())
+    })?;
+    Ok(surplus)
+}
+
+/// Counts the keys that are newer than all versions that the catalogue knows, except those that were
+/// given up.
+pub(crate) fn keys_of_later_versions(archive: &Archive) -> Result<u64, ArchiveError> {
+    let newest = archive.catalogue().newest_id()?;
+    let mut surplus = 0;
+    each_surplus_key(archive, newest, &mut |id| {
+        surplus += u64::from(!archive.catalogue().is_left_out(as_left_out(id))?);
+        Ok(())
+    })?;
     Ok(surplus)
 }
 

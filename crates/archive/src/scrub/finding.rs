@@ -9,7 +9,7 @@ use super::unlisted::UnknownPlatter;
 use crate::catalogue::{Health, SetDescription, VersionRowId};
 use crate::rebuild::UnseenPlace;
 use crate::set_reader::Repairs;
-use crate::unread::{Hindrance, NoPlatter};
+use crate::unread::{Hindrance, NoPlatter, UnavailableStore};
 use crate::watch::OutOfReach;
 
 /// State of a platter; see [`unread`](crate::unread).
@@ -265,6 +265,14 @@ pub struct ScrubReport {
     /// Places that the last rebuild of the catalogue could not read; they may hold unknown
     /// versions.
     pub unseen: Vec<UnseenPlace>,
+    /// Stores that can't be used or listed. They may hold unknown versions, whether or not the
+    /// catalogue expects platters on them.
+    #[serde(default)]
+    pub unavailable: Vec<UnavailableStore>,
+    /// Keys newer than all versions that the catalogue knew when the archive was opened: it was an
+    /// old copy, or a put was cut short.
+    #[serde(default)]
+    pub later_keys: u64,
     /// Repairs performed while reading.
     pub repairs: Repairs,
     /// Lost versions that span several sets. Avoids counting a version once per set.

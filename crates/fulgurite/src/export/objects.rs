@@ -51,7 +51,7 @@ impl<'a> Objects<'a> {
         if name.is_empty() {
             bail!("a name is needed: the folder of the archive to export");
         }
-        refuse_gaps(&find_gaps(archive, &name, Versions::Newest)?, &format!("something may be missing below {}", shown.display()))?;
+        refuse_gaps(find_gaps(archive, &name, Versions::Newest)?, &format!("something may be missing below {}", shown.display()))?;
         let below = [&name[..], b"/"].concat();
         if archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty() {
             // Not in the match: its arms use the catalogue too.

@@ -86,7 +86,8 @@ fn objects_that_need_absent_disks_are_out_of_reach_and_not_lost() {
     let said = "stores d1, d2, d4 are absent. 2 of the 4 platters of its set are needed, and 1 can be read";
     place.run(&["get", "tree/0", "-"]).fails_with(3, said);
     place.run(&["get", "tree/0", "-", "--range", "5-9"]).fails_with(3, said);
-    let told: serde_json::Value = serde_json::from_str(&place.run(&["get", "tree/0", "-", "--json"]).err).expect("JSON");
+    let told = place.run(&["get", "tree/0", "-", "--json"]).err;
+    let told: serde_json::Value = serde_json::from_str(told.lines().last().expect("the error")).expect("JSON");
     assert!(told["status"] == 3 && told["error"].as_str().is_some_and(|error| error.contains(said)), "{told}");
     let folder = place.run(&["get", "tree", "out"]);
     folder.fails_with(3, "absent: tree/0 (version 1)");
@@ -207,7 +208,9 @@ fn a_scrub_that_replaces_some_platters_speaks_only_of_the_others() {
     assert!(text.contains("Recovered 1 platter") && text.contains("known to be lost. 1 platter is unreadable"), "{text}");
     assert!(!text.contains("mount what is absent"), "{text}");
     fs::remove_file(&platters[1].file).expect("the link");
-    assert_eq!(place.good(&["scrub"]).text().lines().last(), Some("Nothing is lost."));
+    let scrubbed = place.run(&["scrub"]);
+    assert!(scrubbed.status == 3 && scrubbed.text().contains(&format!("store {}: absent", platters[0].store)), "{scrubbed:?}");
+    assert_eq!(scrubbed.text().lines().last(), Some("Nothing is known to be lost."));
 }
 
 #[test]
@@ -228,11 +231,14 @@ fn a_platter_that_is_elsewhere_while_its_own_store_is_absent_is_no_damage() {
     let text = place.run(&["verify"]).text();
     assert!(text.contains(&format!("it is on store {free}, and whole; its own store is absent")), "{text}");
     assert!(text.contains("1 platter is on another store, and its own can't be used: mount it"), "{text}");
-    // Moved for good, it is where the catalogue says, and all commands but `status` are content.
+    // Moved for good, it is where the catalogue says. The store is still absent.
     assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Recovered 1 platter"));
-    place.good(&["verify", "--objects"]);
     place.good(&["platters"]);
-    assert_eq!(place.run(&["status"]).status, 3);
+    for command in [&["verify", "--objects"][..], &["status"]] {
+        assert_eq!(place.run(command).status, 3, "{command:?}");
+    }
+    place.good(&["store", "replace", &platter.store]);
+    place.good(&["verify", "--objects"]);
 }
 
 #[test]
@@ -247,10 +253,34 @@ fn replace_absent_recovers_platters_and_the_old_disk_does_no_harm() {
     assert_eq!(place.fingerprint(&DISKS), before);
     let replaced = place.good(&["scrub", "--replace-absent"]);
     assert!(replaced.text().contains("Recovered 1 platter"), "{replaced:?}");
-    // The set is whole without that disk; only `status` still names the disk.
-    place.good(&["verify", "--objects"]);
+    // The set is whole without that disk, which may have others that the catalogue doesn't know.
+    let verified = place.run(&["verify", "--objects"]);
+    let absent = format!("store {store}: absent; platters that the catalogue doesn't know may be on it");
+    assert!(verified.status == 3 && verified.text().contains(&absent), "{verified:?}");
+    assert!(verified.text().contains("Nothing is known to be lost."), "{verified:?}");
     assert_eq!(place.run(&["status"]).status, 3);
+    assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Nothing is known to be lost."));
     mount(&place, &[&store]);
     place.good(&["verify", "--objects"]);
     place.good(&["status"]);
+}
+
+#[test]
+fn an_absent_store_without_platters_is_no_reason_to_say_that_all_is_well() {
+    let place = Sandbox::new(4, &["--set", "2+1"]);
+    place.write("file", b"content");
+    place.good(&["put", "file", "--flush"]);
+    let free = DISKS.iter().find(|disk| place.platters().iter().all(|platter| platter.store != **disk)).expect("more stores than platters");
+    fs::remove_dir_all(place.path(free)).expect("removed");
+    for command in ["verify", "scrub"] {
+        let ran = place.run(&[command]);
+        assert!(ran.status == 3 && ran.text().contains(&format!("store {free}: absent")), "{ran:?}");
+        assert!(!ran.text().contains("Nothing is lost"), "{ran:?}");
+    }
+    assert_eq!(place.run(&["verify", "--json"]).json()["unavailable_stores"][0]["store"], *free);
+    // One store can't hide a set with redundancy, so answers from the catalogue are complete.
+    place.good(&["ls"]);
+    fs::create_dir(place.path(free)).expect("made");
+    place.good(&["store", "replace", free]);
+    place.good(&["verify"]);
 }

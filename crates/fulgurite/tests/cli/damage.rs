@@ -76,7 +76,8 @@ fn platters_of_a_lost_disk_are_recovered_onto_another() {
     let scrubbed = place.good(&["scrub", "--replace-absent"]);
     assert!(scrubbed.text().contains("Recovered 1 platter"), "{scrubbed:?}");
     assert_eq!(place.platters()[1].store, spare);
-    place.good(&["verify", "--objects"]);
+    let verified = place.run(&["verify", "--objects"]);
+    assert!(verified.status == 3 && verified.text().contains("each matches what was stored"), "{verified:?}");
     // A platter may also be moved back by hand.
     fs::create_dir_all(place.path(&platters[1].store)).expect("made");
     place.run(&["recover", &platters[1].id, "--store", &platters[1].store]).fails_with(1, "Is the disk mounted?");

@@ -70,8 +70,18 @@ fn keys_that_do_not_fit_change_nothing() {
     // The master key of another archive, which opens nothing.
     fs::copy(place.path("b/master.key"), place.path("a/master.key")).expect("copied");
     place.run(&["get", "file", "-"]).fails_with(1, "is not wrapped by it");
+    place.run(&["get", "file", "-"]).fails_with(1, "move the file away before importing keys");
     place.run(&["keys", "import", "plain"]).fails_with(1, "contains another master key");
     fs::remove_file(place.path("a/master.key")).expect("removed");
+    place.good(&["keys", "import", "plain"]);
+    assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
+    // And its key store.
+    fs::rename(place.path("a/keys.db"), place.path("keys.db")).expect("renamed");
+    fs::copy(place.path("b/keys.db"), place.path("a/keys.db")).expect("copied");
+    for command in [&["get", "file", "-"][..], &["keys", "import", "plain"], &["keys", "repair", "plain"]] {
+        place.run(command).fails_with(1, "Move keys.db away");
+    }
+    fs::remove_file(place.path("a/keys.db")).expect("removed");
     place.good(&["keys", "import", "plain"]);
     assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
     place.write("a/master.key", "no key");
@@ -88,6 +98,53 @@ fn a_removed_object_does_not_come_back_with_keys_exported_before() {
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
     place.good(&["catalogue", "rebuild"]);
     assert_eq!(place.good(&["ls"]).text(), "");
+}
+
+/// The key of the removed version is on the copy, and nothing but staging shows the removal.
+#[test]
+fn an_import_beside_an_old_catalogue_undoes_no_removal() {
+    for (lost, command) in [("", "import"), ("rm a/keys.db", "import"), ("head -c 20000 /dev/zero > a/keys.db", "repair")] {
+        for next in [&["verify"][..], &["flush"], &["catalogue", "rebuild"]] {
+            let place = archive();
+            place.write("kept", b"kept");
+            place.good(&["put", "kept", "--flush"]);
+            fs::copy(place.path("a/catalogue.db"), place.path("old.db")).expect("copied");
+            place.good(&["keys", "export", "--plain", "plain"]);
+            place.good(&["rm", "file"]);
+            fs::copy(place.path("old.db"), place.path("a/catalogue.db")).expect("copied");
+            place.shell(lost);
+            let ran = place.run(&["keys", command, "plain"]);
+            ran.fails_with(1, "it lists 1 version that was removed; run `fulgurite catalogue rebuild`");
+            assert!(ran.text().contains("1 key was left out") && !ran.err.contains("no key"), "{ran:?}");
+            place.good(next);
+            for _ in 0..2 {
+                place.run(&["get", "file", "-"]).fails_with(1, "nothing is stored as file");
+                assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
+                assert!(place.good(&["verify", "--objects"]).text().contains("Nothing is lost"));
+                place.good(&["catalogue", "rebuild"]);
+            }
+        }
+    }
+}
+
+/// A crash before a removal is acknowledged leaves a tombstone in staging, and the key.
+#[test]
+fn an_import_completes_no_interrupted_removal() {
+    let place = archive();
+    place.good(&["keys", "export", "--plain", "plain"]);
+    for file in ["catalogue.db", "keys.db"] {
+        fs::copy(place.path("a").join(file), place.path(file)).expect("copied");
+    }
+    place.good(&["rm", "file"]);
+    for file in ["catalogue.db", "keys.db"] {
+        fs::copy(place.path(file), place.path("a").join(file)).expect("copied");
+    }
+    for command in ["import", "repair"] {
+        let ran = place.good(&["keys", command, "plain"]);
+        assert!(!ran.text().contains("left out"), "{ran:?}");
+    }
+    place.good(&["verify", "--objects"]);
+    assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
 }
 
 const OBJECTS: u64 = 700;

@@ -246,8 +246,14 @@ fn an_added_store_takes_the_platters_of_a_lost_one() {
     assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Recovered 1 platter"));
     assert!(place.platters().iter().any(|platter| platter.store == "spare"));
     assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
+    let verified = place.run(&["verify", "--objects"]);
+    assert!(verified.status == 3 && verified.text().contains("or remove the store from fulgurite.toml"), "{verified:?}");
+    let settings = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    let (before, rest) = settings.split_once("[[store]]\nname = \"d2\"").expect("the lost store");
+    let after = rest.find("[[store]]").map_or("", |next| &rest[next..]);
+    place.write("a/fulgurite.toml", format!("{before}{after}"));
     place.good(&["verify", "--objects"]);
-    assert!(place.good(&["store", "add", "d6"]).text().contains("Added store d6"));
+    assert!(place.good(&["store", "add", "sixth=d6"]).text().contains("Added store sixth"));
 }
 
 #[test]
