@@ -5,6 +5,7 @@ use fulgurite_domain::Micros;
 use super::verification::has_verification;
 use super::{Balanced, WAIT_FOR_DRIVE};
 use crate::policy::customer_work;
+use crate::section::Section;
 use crate::{Drive, Panel, Platter, Position, Task};
 
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
@@ -17,10 +18,11 @@ const CROWDED: Micros = Micros(15_000_000);
 const SECOND_SHUTTLE_BELOW: Micros = Micros(15_000_000);
 /// The window is at most this part of the platters waiting in a section: one in two.
 const WINDOW_PART: u32 = 2;
-/// A section whose drives serve several shelves waits for them for up to this part of the time in
-/// which one shuttle fetches all of its platters. Where drives are so few, the others have as much
-/// to do, and shuttles that bring platters there hinder theirs (decision 0022 has the figures).
-const WAIT_PART: u64 = 4;
+/// Platters of a section are brought to drives of another one only if their own section takes half
+/// as long again, and this much longer still. With less, each section whose drive reads for half a minute brings platters to
+/// the others, whose drives are then taken too: all shuttles cross the panel, and most of their
+/// time is lost (decision 0022 has the figures).
+const ELSEWHERE_ABOVE: Micros = Micros(300_000_000);
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
 /// A shuttle that helps keeps this far from others.
@@ -68,15 +70,12 @@ impl Balanced {
     }
 
     /// Whether the work of a drive has crossed a limit that matters, since it was `work_before`:
-    /// [`WAIT_FOR_DRIVE`] or, where two shuttles may work, [`SECOND_SHUTTLE_BELOW`] or what the
-    /// section waits for it.
+    /// [`WAIT_FOR_DRIVE`] or, where two shuttles may work, [`SECOND_SHUTTLE_BELOW`].
     pub(super) fn crosses_limit(&self, panel: &Panel, drive: Drive, work_before: Micros) -> bool {
         let (work, incoming) = (customer_work(panel, drive), incoming_work(panel, drive));
         let crosses = |limit: Micros, more: Micros| (work_before + more <= limit) != (work + more <= limit);
-        let section = self.section_of_drive[usize::from(drive.0)];
-        let is_shared = self.workers_max[section] > 1;
-        crosses(WAIT_FOR_DRIVE, Micros::ZERO)
-            || is_shared && (crosses(SECOND_SHUTTLE_BELOW, incoming) || crosses(self.waits_for_drive(section), Micros::ZERO))
+        let is_shared = self.workers_max[self.section_of_drive[usize::from(drive.0)]] > 1;
+        crosses(WAIT_FOR_DRIVE, Micros::ZERO) || is_shared && crosses(SECOND_SHUTTLE_BELOW, incoming)
     }
 
     pub(super) fn has_usable_drive(&self, panel: &Panel, section: usize) -> bool {
@@ -86,12 +85,10 @@ impl Balanced {
     /// The platter of a section that is brought to a drive of another one next, since its own are
     /// taken for long; `None` if one of them is free again soon, or nothing waits.
     pub(super) fn to_bring_abroad(&self, panel: &Panel, section: usize) -> Option<Platter> {
-        let taken = self.taken(panel, section);
-        if taken <= WAIT_FOR_DRIVE {
+        if self.is_drive_free_soon(panel, section) {
             return None;
         }
-        let first = || self.first(panel, section).filter(|_| taken > self.waits_for_drive(section));
-        self.urgent_long_read(panel, section).or_else(first)
+        self.urgent_long_read(panel, section).or_else(|| self.first(panel, section))
     }
 
     /// For how long the drives of a section are taken.
@@ -104,19 +101,28 @@ impl Balanced {
         self.taken(panel, section) <= WAIT_FOR_DRIVE
     }
 
-    /// How long a section waits for its drives before it brings platters elsewhere.
-    fn waits_for_drive(&self, section: usize) -> Micros {
-        match self.workers_max[section] {
-            1 => WAIT_FOR_DRIVE,
-            _ => WAIT_FOR_DRIVE.max(Micros(self.fetching(section, 1).0 / WAIT_PART)),
-        }
+    /// Whether a platter waits in a section whose drives are taken for long.
+    pub(super) fn is_drive_taken(&self, panel: &Panel, platter: Platter) -> bool {
+        let section = panel.queue().lane_of(platter).map(|lane| self.section_of_lane[usize::from(lane.0)]);
+        section.is_some_and(|section| !self.is_drive_free_soon(panel, section))
     }
 
-    /// Whether a platter is one that takes long to read, in a section that waits longer for its
-    /// drives with others.
-    pub(super) fn is_long_in_shared(&self, panel: &Panel, platter: Platter) -> bool {
-        let section = panel.queue().lane_of(platter).map(|lane| self.section_of_lane[usize::from(lane.0)]);
-        section.is_some_and(|section| self.workers_max[section] > 1) && panel.queue().long_reads().contains(&platter)
+    /// When everything that waits in a section will have been read, from now: its drives read it, or
+    /// shuttles fetch it, whichever takes longer.
+    fn ends(&self, panel: &Panel, section: usize) -> Micros {
+        let Section { drives, lanes, .. } = &self.sections[section];
+        let reachable = drives.iter().filter(|drive| panel.is_reachable(**drive));
+        let (count, work) = reachable.fold((0, 0), |(count, work), drive| (count + 1, work + customer_work(panel, *drive).0));
+        let tracks: u64 = lanes.iter().map(|lane| panel.queue().tracks_in(*lane)).sum();
+        let reading = work + u64::from(self.waiting[section]) * panel.pace().visit.0 + tracks * panel.pace().track.0;
+        let reading = reading.checked_div(count).map_or(Micros::NEVER, Micros);
+        reading.max(self.fetching(section, self.workers_max[section]))
+    }
+
+    /// Whether platters of a section that ends at `ends` should be read in another one.
+    fn ends_sooner(&self, panel: &Panel, other: usize, ends: Micros) -> bool {
+        let there = self.ends(panel, other);
+        there + Micros(there.0 / 2) + ELSEWHERE_ABOVE < ends
     }
 
     /// Fetches a platter of a section to one of its drives.
@@ -206,17 +212,28 @@ impl Balanced {
         slots.map(|berth| panel.lane_at(panel.layout().berth_position(berth))).collect()
     }
 
-    /// Fetches the first platter of a section whose own drives are taken for long, to the drive of
-    /// another section that it reaches soonest.
+    /// Fetches the first platter of a section whose own drives are taken for long, to the drive that
+    /// it reaches soonest of those in sections that end much sooner.
     pub(super) fn fetch_abroad(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
         let platter = self.to_bring_abroad(panel, section)?;
         let place = panel.platter_position(platter);
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
-        let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
+        let ends = self.ends(panel, section);
+        let gains = |drive: &Drive| self.ends_sooner(panel, self.section_of_drive[usize::from(drive.0)], ends);
+        let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive) && gains(drive)).map(|drive| {
             let arrives = picked + panel.pace().travel(place, panel.door(drive));
             (arrives.max(customer_work(panel, drive)), self.waiting[self.section_of_drive[usize::from(drive.0)]], drive)
         });
         drives.min().map(|(.., drive)| Task::Fetch { platter, drive })
+    }
+
+    /// Fetches the first platter of the section that ends last to a drive of the shuttle's own
+    /// section, which has nothing to do, if it ends much sooner.
+    pub(super) fn help(&self, panel: &Panel, own: usize) -> Option<Task> {
+        let drive = *self.sections[own].drives.iter().find(|drive| self.is_usable(panel, **drive))?;
+        let ends = (0..self.sections.len()).filter(|other| self.waiting[*other] > 1).map(|other| (self.ends(panel, other), other));
+        let (_, other) = ends.max().filter(|(ends, _)| self.ends_sooner(panel, own, *ends))?;
+        self.first(panel, other).map(|platter| Task::Fetch { platter, drive })
     }
 
     /// Fetches a platter from the other end of the shelf to a drive of the shuttle's own section,
@@ -257,7 +274,7 @@ fn incoming_work(panel: &Panel, drive: Drive) -> Micros {
 mod tests {
     use crate::{
         Balanced, Bay, Berth, Drive, Held, Inventory, Layout, Pace, Panel, Platter, Policy, Progress, Purpose, ReadRequest, RequestId,
-        Slot, Stage, Techniques, Tracks, Whereabouts,
+        Slot, Stage, Task, Techniques, Tracks, Whereabouts,
     };
     use fulgurite_domain::Micros;
 
@@ -285,47 +302,49 @@ mod tests {
     }
 
     #[test]
-    fn where_drives_are_few_long_reads_go_elsewhere_and_others_wait() {
-        let layout = Layout { drives: [5, 5], ..Layout::default() }.check().expect("in range");
-        let pace = Pace::default();
+    fn platters_go_to_other_drives_only_if_much_less_waits_there() {
+        let (layout, pace) = (Layout::default(), Pace::default());
         let mut policy = Balanced::new(&layout, &pace, Techniques::default());
-        let platters = 100;
-        let homes = (0..=platters).map(Slot).collect();
-        let inventory = Inventory { homes, tracks: 100_000, ..Inventory::default() };
+        let inventory = Inventory { homes: (0..layout.slot_count()).map(Slot).collect(), tracks: 1_000_000, ..Inventory::default() };
         let mut panel = Panel::new(layout, pace, &inventory);
-        let section = policy.section_of_lane[usize::from(panel.lane_of(Berth::Slot(Slot(0))).0)];
-        let drive = policy.sections[section].drives[0];
-        // One platter is in the drive, and the others wait: fetching them takes half an hour.
-        let last = Platter(platters);
-        panel.platters[last.0 as usize].whereabouts = Whereabouts::Berth(Berth::Bay(drive, Bay(0)));
-        let held = Held { platter: last, purpose: Purpose::Customer, stage: Stage::Mounted, collector: None };
-        panel.drives[usize::from(drive.0)].bays[0].held = Some(held);
-        let request = |platter: Platter, count| {
+        let tracks_for = |s: u64| (s * 1_000_000 / pace.track.0) as u32;
+        let request = |platter, count| {
             let tracks = Tracks { first: 0, count };
-            ReadRequest { id: RequestId(u64::from(platter.0)), platter, tracks, deadline: Micros::NEVER }
+            ReadRequest { id: RequestId(0), platter, tracks, deadline: Micros::NEVER }
         };
-        for platter in (0..platters).map(Platter) {
-            panel.queue.push(Micros::ZERO, &request(platter, 1));
-            let lane = panel.lane_of(Berth::Slot(Slot(platter.0)));
-            panel.queue.enqueue_platter(platter, lane);
+        let in_section = |policy: &Balanced, panel: &Panel, section: usize, skip: usize| {
+            let lanes = policy.sections[section].lanes.clone();
+            let is_there = |platter: &Platter| lanes.contains(&panel.lane_of(Berth::Slot(Slot(platter.0))));
+            (0..panel.layout().slot_count()).map(Platter).filter(is_there).nth(skip).expect("the section has slots")
+        };
+        // One platter waits in each section, and the drive of the first one reads for a minute.
+        let drive = policy.sections[0].drives[0];
+        let reading = in_section(&policy, &panel, 0, 0);
+        panel.platters[reading.0 as usize].whereabouts = Whereabouts::Berth(Berth::Bay(drive, Bay(0)));
+        let held = Held { platter: reading, purpose: Purpose::Customer, stage: Stage::Mounted, collector: None };
+        panel.drives[usize::from(drive.0)].bays[0].held = Some(held);
+        panel.queue.push(Micros::ZERO, &request(reading, tracks_for(60)));
+        for section in 0..policy.sections.len() {
+            let waiting = in_section(&policy, &panel, section, 1);
+            panel.queue.push(Micros::ZERO, &request(waiting, tracks_for(30)));
+            panel.queue.enqueue_platter(waiting, panel.lane_of(Berth::Slot(Slot(waiting.0))));
         }
-        let tracks_for = |s: u64| (s * 1_000_000 / panel.pace().track.0) as u32;
-        let (minutes, hour) = (tracks_for(240), tracks_for(3_600));
         policy.count_waiting(&panel);
-        assert_eq!(policy.to_bring_abroad(&panel, section), None, "the drive is free");
-        panel.queue.push(Micros::ZERO, &request(last, minutes));
-        assert!(!policy.is_drive_free_soon(&panel, section));
-        assert_eq!(policy.to_bring_abroad(&panel, section), None, "the other drives have as much to do");
-        // A platter that takes hours to read doesn't wait, and the policy is asked about it.
-        assert!(!policy.may_act_on(&panel, Progress::OfQueue { platter: Platter(3) }));
-        panel.queue.push(Micros::ZERO, &request(Platter(3), 4 * hour));
-        assert!(policy.may_act_on(&panel, Progress::OfQueue { platter: Platter(3) }));
-        assert_eq!(policy.to_bring_abroad(&panel, section), Some(Platter(3)));
-        // Nor do the others when the drive is taken for an hour.
-        let limit = policy.waits_for_drive(section);
-        assert!(limit > Micros(300_000_000) && limit < Micros(3_600_000_000), "{limit}");
-        assert!(!policy.crosses_limit(&panel, drive, Micros(200_000_000)));
-        panel.queue.push(Micros::ZERO, &request(last, hour));
-        assert!(policy.crosses_limit(&panel, drive, Micros(200_000_000)));
+        let at = policy.sections[0].door;
+        assert!(policy.to_bring_abroad(&panel, 0).is_some(), "its drive is taken for more than half a minute");
+        assert!(policy.fetch_abroad(&panel, 0, at).is_none(), "the others have nearly as much to do");
+        assert!(policy.help(&panel, 1).is_none());
+        // Ten minutes more to read.
+        panel.queue.push(Micros::ZERO, &request(reading, tracks_for(600)));
+        let Some(Task::Fetch { platter, drive }) = policy.fetch_abroad(&panel, 0, at) else { panic!("others are free much sooner") };
+        assert_eq!(platter, in_section(&policy, &panel, 0, 1));
+        assert_ne!(policy.section_of_drive[usize::from(drive.0)], 0);
+        assert!(policy.help(&panel, 1).is_none(), "a section with one platter needs no help");
+        let more = in_section(&policy, &panel, 0, 2);
+        panel.queue.push(Micros::ZERO, &request(more, 1));
+        panel.queue.enqueue_platter(more, panel.lane_of(Berth::Slot(Slot(more.0))));
+        policy.count_waiting(&panel);
+        let Some(Task::Fetch { platter, drive }) = policy.help(&panel, 1) else { panic!("it ends much later") };
+        assert_eq!((platter, drive), (in_section(&policy, &panel, 0, 1), policy.sections[1].drives[0]));
     }
 }

@@ -20,8 +20,8 @@
 //! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The next
 //!   platter can be anywhere; one of the next few is near. ([`Techniques::window`])
 //! - **Drives taken for long.** A platter with hours of requests starts before the others, since
-//!   the last of its requests ends hours later. While it is read, the other platters of its
-//!   section go to other drives.
+//!   the last of its requests ends hours later. While it is read, the other platters of its section
+//!   go to other drives, if these have much less to do.
 
 mod choice;
 mod techniques;
@@ -359,8 +359,9 @@ impl Policy for Balanced {
             }
         }
         let free = std::mem::take(&mut self.free);
+        let helps = |shuttle: &Shuttle| Some((*shuttle, self.help(panel, self.section_of(*shuttle))?));
         let assists = |shuttle: &Shuttle| Some((*shuttle, self.assist(panel, self.section_of(*shuttle), panel.position(*shuttle), None)?));
-        let task = free.iter().find_map(assists);
+        let task = free.iter().find_map(assists).or_else(|| free.iter().find_map(helps));
         self.free = free;
         task
     }
@@ -368,7 +369,7 @@ impl Policy for Balanced {
     fn may_act_on(&self, panel: &Panel, progress: Progress) -> bool {
         match progress {
             Progress::OfDrive { drive, work_before } => self.crosses_limit(panel, drive, work_before),
-            Progress::OfQueue { platter } => self.is_long_in_shared(panel, platter),
+            Progress::OfQueue { platter } => self.is_drive_taken(panel, platter),
             Progress::OfShuttle { .. } => false,
         }
     }
