@@ -90,8 +90,8 @@ pub struct Archive {
     pub(crate) has_log_to_clear: AtomicBool,
     /// True if catalogue and keys can't be written.
     is_read_only: bool,
-    /// Keys newer than all versions that the catalogue knew when the archive was opened for changes,
-    /// if they could be counted. Later counts would include keys of puts in progress.
+    /// Keys newer than all versions that the catalogue knew when the archive was opened for
+    /// changes, if they could be counted. Later counts would include keys of puts in progress.
     pub(crate) later_keys: Option<u64>,
     /// Held while this process may change the archive, or while no process may change it.
     _lock: Option<Lock>,

@@ -133,8 +133,8 @@ pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError>
 }
 
 /// The stores that can't be used, if there are more of them than the redundancy of a set. They may
-/// then hold all platters of a small set, and no other store shows that the catalogue is an old copy
-/// without it.
+/// then hold all platters of a small set, and no other store shows that the catalogue is an old
+/// copy without it.
 ///
 /// # Errors
 /// [`ArchiveError`] if the catalogue fails.

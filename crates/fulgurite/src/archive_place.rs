@@ -122,8 +122,8 @@ impl ArchivePlace {
         Self { compares_later: true, ..self }
     }
 
-    /// Opens the archive for reading. Fails if its catalogue is an old copy: files that it lacks, or
-    /// has other versions of, aren't lost.
+    /// Opens the archive for reading. Fails if its catalogue is an old copy: files that it lacks,
+    /// or has other versions of, aren't lost.
     pub(crate) fn open(&self) -> Result<ArchiveConnection, Refusal> {
         let archive = Archive::open(&self.home, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
         archive.check_catalogue_is_current().map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;

@@ -112,8 +112,8 @@ pub(crate) fn say_gaps(gaps: &Gaps, consequence: &str) -> Outcome {
     gaps.outcome()
 }
 
-/// Fails if the catalogue has gaps, with their consequence. Absent stores that may hold unknown sets
-/// only cause a note: what the other stores hold must not be locked up with them.
+/// Fails if the catalogue has gaps, with their consequence. Absent stores that may hold unknown
+/// sets only cause a note: what the other stores hold must not be locked up with them.
 pub(crate) fn refuse_gaps(mut gaps: Gaps, consequence: &str) -> Result<()> {
     if gaps.catalogue.is_empty() && gaps.unknown_platters + gaps.unknown_staged == 0 {
         say_gaps(&gaps, consequence);

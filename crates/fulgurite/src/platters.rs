@@ -54,9 +54,9 @@ pub(crate) fn verify(session: &Session, objects: bool) -> Result<Outcome> {
     Ok(outcome(&report, report.unsound.iter().any(is_known_bad) || is_wrong, hindrance.max(unavailable(&report, Replace::default()))))
 }
 
-/// The worst hindrance of a configured store, even if the catalogue expects no platters on it: if it
-/// is an old copy, the store may hold newer ones. A scrub that replaces the platters of such stores
-/// doesn't count them.
+/// The worst hindrance of a configured store, even if the catalogue expects no platters on it: if
+/// it is an old copy, the store may hold newer ones. A scrub that replaces the platters of such
+/// stores doesn't count them.
 fn unavailable(report: &ScrubReport, replace: Replace) -> Option<Hindrance> {
     let counts = |hindrance: &Hindrance| match hindrance {
         Hindrance::Absent => !replace.absent,

@@ -91,8 +91,9 @@ impl From<UnavailableStore> for Unseen {
 impl Archive {
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
     /// Platters that the catalogue doesn't know, because too much of their sets was in these places
-    /// or none of their headers is good, are left out; keys of versions that it doesn't know are kept,
-    /// and no longer counted. If the places turn up after all, a rebuild finds those sets again.
+    /// or none of their headers is good, are left out; keys of versions that it doesn't know are
+    /// kept, and no longer counted. If the places turn up after all, a rebuild finds those sets
+    /// again.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -276,8 +277,8 @@ pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>, earlier
     Ok(surplus)
 }
 
-/// Counts the keys that are newer than all versions that the catalogue knows, except those that were
-/// given up.
+/// Counts the keys that are newer than all versions that the catalogue knows, except those that
+/// were given up.
 pub(crate) fn keys_of_later_versions(archive: &Archive) -> Result<u64, ArchiveError> {
     let newest = archive.catalogue().newest_id()?;
     let mut surplus = 0;

@@ -82,8 +82,8 @@ impl BulkBody {
         let body_kib = |length: usize| (self.kind.body_kib)(length as u64);
         self.permits.merge(self.kind.reserve(&self.memory, body_kib(has) - body_kib(had))?);
         if self.bytes.capacity() < has {
-            // Memory that nothing was written to isn't taken yet, so a body that has begun gets room
-            // for all of it at once: growing would copy it.
+            // Memory that nothing was written to isn't taken yet, so a body that has begun gets
+            // room for all of it at once: growing would copy it.
             let room = if had == 0 { BEGIN_BYTES.min(self.length) } else { self.length };
             self.bytes.reserve_exact(room.max(has) - had);
         }

@@ -93,8 +93,8 @@ impl VersionStates {
     /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it:
     /// the state is unknown until `fulgurite serve` has recovered it.
     /// [`StateError::LostWithoutBackup`] if it has none, but a server has used it.
-    /// [`StateError::OldCopy`] if the file is older than the newest backup. Other errors if the file
-    /// can't be used.
+    /// [`StateError::OldCopy`] if the file is older than the newest backup. Other errors if the
+    /// file can't be used.
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {

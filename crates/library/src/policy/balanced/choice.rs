@@ -19,9 +19,9 @@ const SECOND_SHUTTLE_BELOW: Micros = Micros(15_000_000);
 /// The window is at most this part of the platters waiting in a section: one in two.
 const WINDOW_PART: u32 = 2;
 /// Platters of a section are brought to drives of another one only if their own section takes half
-/// as long again, and this much longer still. With less, each section whose drive reads for half a minute brings platters to
-/// the others, whose drives are then taken too: all shuttles cross the panel, and most of their
-/// time is lost (decision 0022 has the figures).
+/// as long again, and this much longer still. With less, each section whose drive reads for half a
+/// minute brings platters to the others, whose drives are then taken too: all shuttles cross the
+/// panel, and most of their time is lost (decision 0022 has the figures).
 const ELSEWHERE_ABOVE: Micros = Micros(300_000_000);
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
@@ -107,8 +107,8 @@ impl Balanced {
         section.is_some_and(|section| !self.is_drive_free_soon(panel, section))
     }
 
-    /// When everything that waits in a section will have been read, from now: its drives read it, or
-    /// shuttles fetch it, whichever takes longer.
+    /// When everything that waits in a section will have been read, from now: its drives read it,
+    /// or shuttles fetch it, whichever takes longer.
     fn ends(&self, panel: &Panel, section: usize) -> Micros {
         let Section { drives, lanes, .. } = &self.sections[section];
         let reachable = drives.iter().filter(|drive| panel.is_reachable(**drive));
@@ -212,8 +212,8 @@ impl Balanced {
         slots.map(|berth| panel.lane_at(panel.layout().berth_position(berth))).collect()
     }
 
-    /// Fetches the first platter of a section whose own drives are taken for long, to the drive that
-    /// it reaches soonest of those in sections that end much sooner.
+    /// Fetches the first platter of a section whose own drives are taken for long, to the drive
+    /// that it reaches soonest of those in sections that end much sooner.
     pub(super) fn fetch_abroad(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
         let platter = self.to_bring_abroad(panel, section)?;
         let place = panel.platter_position(platter);
