@@ -223,6 +223,19 @@ def test_a_service_db_that_is_lost_under_a_running_server_is_noticed_and_saved(o
         assert own.get("/-/ready") == (200, "ok\n")
 
 
+def test_a_service_db_that_is_moved_back_after_it_was_replaced_is_no_old_copy(own):
+    own.start()
+    connect(own.server, own.account).create_bucket(Bucket="before")
+    (own.archive / "service.db").rename(own.archive / "away")
+    shutil.copy(own.archive / "away", own.archive / "service.db")
+    wait_until("there is a copy", lambda: copies(own))
+    own.stop()
+    (own.archive / "away").rename(own.archive / "service.db")
+    with own:
+        assert [bucket["Name"] for bucket in connect(own.server, own.account).list_buckets()["Buckets"]] == ["before"]
+        assert own.get("/-/ready") == (200, "ok\n")
+
+
 def put_back_an_old_copy(own: Own) -> str:
     """A service.db without the bucket and the legal hold that came after it. Gives the version that is held."""
     with own:

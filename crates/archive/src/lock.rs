@@ -34,6 +34,12 @@ impl Lock {
         Some(Self(file))
     }
 
+    /// True if no process holds the exclusive lock, as far as this one can tell: it may have no
+    /// access to the file.
+    pub(crate) fn is_free(home: &Path) -> bool {
+        File::open(home.join(LOCK_FILE)).is_ok_and(|file| file.try_lock_shared().is_ok())
+    }
+
     /// True if a process holds the exclusive lock.
     pub(crate) fn is_taken(home: &Path) -> bool {
         File::open(home.join(LOCK_FILE)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))

@@ -165,7 +165,7 @@ pub fn count_unknown_staged(archive: &Archive) -> Result<u64, ArchiveError> {
         existing.iter().filter_map(|&segment| Some((segment, archive.staging().length(segment).ok()?))).collect();
     // The order matters. A put in progress has records that the catalogue doesn't know. If no
     // process holds the lock now, the catalogue knows whatever was acknowledged in these segments.
-    if unknown_parts(archive, &existing, &lengths)?.is_empty() || Lock::is_taken(archive.home()) {
+    if unknown_parts(archive, &existing, &lengths)?.is_empty() || !Lock::is_free(archive.home()) {
         return Ok(0);
     }
     let mut records = 0;

@@ -468,10 +468,11 @@ impl<'a> Retrieval<'a> {
             return Err(RetrievalError::PartTooLarge { path, bytes });
         }
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        destination.put_new(exchange, &path, &name(&path))?;
         if failed.exists() {
-            destination.put(exchange, &failed, &name(&failed))?;
+            // The part is this retrieval's own, and so is this list.
+            destination.put(exchange, &failed, &name(&failed), &[])?;
         }
-        destination.put(exchange, &path, &name(&path))?;
         write_whole(&self.hidden_path_of(index, UPLOADED), &format!("{}{}", destination.address(), name(&path)))?;
         Ok(std::fs::remove_file(&path).map_err(at(&path))?)
     }

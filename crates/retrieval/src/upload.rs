@@ -68,30 +68,44 @@ impl Destination {
         Err(self.in_use(&key))
     }
 
-    /// Puts a file, unless another retrieval has put something else under its key. The server
-    /// compares the content with its MD5.
-    pub(crate) fn put(&self, exchange: &Exchange<'_>, file: &Path, name: &str) -> Result<(), RetrievalError> {
-        let key = format!("{}{name}", self.prefix);
-        let path = format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&key, PATH));
-        let md5 = md5_of(file, exchange)?;
-        let (content_md5, etag) = (STANDARD.encode_to_string(md5.value()), format!("\"{}\"", md5.hex()));
-        let put = exchange.retry(|| {
-            let body = FileBody::open(file).map_err(at(file))?;
-            let headers = [("content-md5", content_md5.as_str()), ("if-none-match", "*")];
-            exchange.send(&self.server, &Method::PUT, &path, &headers, body)
-        });
+    /// Puts a file, unless another retrieval has put something else under its key.
+    pub(crate) fn put_new(&self, exchange: &Exchange<'_>, file: &Path, name: &str) -> Result<(), RetrievalError> {
+        let put = self.put(exchange, file, name, &[("if-none-match", "*")]);
         if !is_precondition(&put) {
-            return Ok(put.map(drop)?);
+            return Ok(put?);
         }
         // An earlier attempt may have put it.
+        let etag = format!("\"{}\"", md5_of(file, exchange)?.hex());
         let headers = [("if-match", etag.as_str())];
-        let found = exchange.retry(|| exchange.send(&self.server, &Method::HEAD, &path, &headers, FileBody::empty()));
-        if is_precondition(&found) { Err(self.in_use(&key)) } else { Ok(found.map(drop)?) }
+        let found = exchange.retry(|| exchange.send(&self.server, &Method::HEAD, &self.path_of(name), &headers, FileBody::empty()));
+        if is_precondition(&found) { Err(self.in_use(&format!("{}{name}", self.prefix))) } else { Ok(found.map(drop)?) }
+    }
+
+    /// Puts a file. The server compares it with its MD5.
+    pub(crate) fn put(
+        &self,
+        exchange: &Exchange<'_>,
+        file: &Path,
+        name: &str,
+        conditions: &[(&'static str, &str)],
+    ) -> Result<(), ExchangeError> {
+        let md5 = STANDARD.encode_to_string(md5_of(file, exchange)?.value());
+        let headers = [&[("content-md5", md5.as_str())], conditions].concat();
+        exchange.retry(|| {
+            let body = FileBody::open(file).map_err(at(file))?;
+            exchange.send(&self.server, &Method::PUT, &self.path_of(name), &headers, body).map(drop)
+        })
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&format!("{}{name}", self.prefix), PATH))
     }
 
     fn in_use(&self, key: &str) -> RetrievalError {
         let bucket = self.server.bucket();
-        RetrievalError::Destination(format!("s3://{bucket}/{key} exists: put the parts of this retrieval under another prefix"))
+        RetrievalError::Destination(format!(
+            "s3://{bucket}/{key} exists: put the parts of this retrieval under another prefix, with another folder if it has put some"
+        ))
     }
 }
 

@@ -13,6 +13,7 @@ use super::earlier::Earlier;
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::keystore::KeyStoreError;
 use crate::paging::Pager;
 use crate::staging::Staging;
 use crate::store_snapshot::StoreSnapshot;
@@ -112,10 +113,14 @@ impl Archive {
         }
         if places.contains(&UnseenPlace::Others) {
             let mut surplus = Vec::new();
-            each_surplus_key(self, None, &mut |id| {
+            let listed = each_surplus_key(self, None, &mut |_, id| {
                 surplus.push(as_left_out(id));
                 Ok(())
-            })?;
+            });
+            // What can't be read of a damaged key store isn't given up.
+            if !matches!(listed, Err(ArchiveError::Keys(KeyStoreError::Damaged { .. }))) {
+                listed?;
+            }
             self.catalogue().leave_out(&surplus)?;
         }
         self.catalogue().forget_unlisted(&ids, &[])?;
@@ -242,14 +247,14 @@ pub(super) fn note_unseen(archive: &Archive, report: &RebuildReport) -> Result<(
 fn each_surplus_key(
     archive: &Archive,
     newest: Option<VersionId>,
-    each: &mut dyn FnMut(VersionId) -> Result<(), ArchiveError>,
+    each: &mut dyn FnMut(&mut dyn Catalogue, VersionId) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
     let mut pages = Pager::after(newest);
     while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), BATCH))? {
+        let mut catalogue = archive.catalogue();
         for (id, _) in page {
-            let is_known = archive.catalogue().knows(id)?;
-            if !is_known {
-                each(id)?;
+            if !catalogue.knows(id)? {
+                each(&mut **catalogue, id)?;
             }
         }
     }
@@ -265,15 +270,16 @@ fn as_left_out(key: VersionId) -> PlatterId {
 /// Counts [surplus keys](each_surplus_key) in a rebuild, except those given up in the earlier
 /// catalogue.
 pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>, earlier: &mut Earlier<'_>) -> Result<u64, ArchiveError> {
-    let mut surplus = 0;
-    each_surplus_key(archive, newest, &mut |id| {
+    let (mut surplus, mut given_up) = (0, Vec::new());
+    each_surplus_key(archive, newest, &mut |_, id| {
         let id = as_left_out(id);
         match earlier.query(|earlier| earlier.is_left_out(id)) {
-            Some(true) => archive.catalogue().leave_out(&[id])?,
+            Some(true) => given_up.push(id),
             _ => surplus += 1,
         }
         Ok(())
     })?;
+    archive.catalogue().leave_out(&given_up)?;
     Ok(surplus)
 }
 
@@ -282,8 +288,8 @@ pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>, earlier
 pub(crate) fn keys_of_later_versions(archive: &Archive) -> Result<u64, ArchiveError> {
     let newest = archive.catalogue().newest_id()?;
     let mut surplus = 0;
-    each_surplus_key(archive, newest, &mut |id| {
-        surplus += u64::from(!archive.catalogue().is_left_out(as_left_out(id))?);
+    each_surplus_key(archive, newest, &mut |catalogue, id| {
+        surplus += u64::from(!catalogue.is_left_out(as_left_out(id))?);
         Ok(())
     })?;
     Ok(surplus)

@@ -94,8 +94,9 @@ impl Gateway {
         let id = upload.id();
         let mut attributes = Attributes::default();
         attributes.set("content-type", "application/jsonl");
-        let object = NewObject { name: backup_name(), kind: Kind::File, modified: None, mode: Some(0o600), attributes };
         let is_begun_put = replaced.iter().any(|row| Some(row.id) == status.begun);
+        status.describe(changes, is_begun_put, &mut attributes);
+        let object = NewObject { name: backup_name(), kind: Kind::File, modified: None, mode: Some(0o600), attributes };
         self.state.begin_backup(id, is_begun_put)?;
         let (acknowledge, acknowledged) = oneshot::channel();
         upload.finish(object, replaced, Box::new(move |result| drop(acknowledge.send(result))));

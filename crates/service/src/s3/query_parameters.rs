@@ -3,8 +3,9 @@
 //! A parameter such as `tagging` decides which operation is meant. The framework takes a request
 //! with one that it doesn't know for the operation without it: a PUT of an object's `annotation`,
 //! which S3 got later, would replace the object, and a DELETE would delete it. So writes with
-//! unknown parameters get `NotImplemented`. Reads with unknown ones are carried out, as with S3,
-//! where URLs have them to get past caches; but not if one has no value, as those that decide.
+//! unknown parameters get `NotImplemented`. Reads with unknown ones are carried out, as with S3:
+//! web pages add some to get past caches, or for scripts. Only those of operations that S3 got
+//! later are refused.
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 use s3s::{S3Result, s3_error};
@@ -21,8 +22,8 @@ enum Level {
     Object,
 }
 
-/// The parameters of operations that exist, beside those of lists and of responses. Some of these
-/// operations answer that they aren't supported.
+/// The parameters of operations, except those of lists and those that set headers of the response.
+/// Some of these operations answer that they aren't supported.
 const BUCKET_READS: &str = "accelerate acl analytics cors encryption intelligent-tiering inventory lifecycle list-type location logging \
      metadataTable metrics notification object-lock ownershipControls policy policyStatus publicAccessBlock replication requestPayment \
      session tagging uploads versioning versions website";
@@ -37,23 +38,36 @@ const OBJECT_POSTS: &str = "restore select select-type uploadId uploads versionI
 const OBJECT_DELETES: &str = "tagging uploadId versionId";
 /// Writes with one of these are of a version.
 const OF_VERSIONS: [&str; 6] = ["acl", "legal-hold", "restore", "retention", "select", "tagging"];
-/// Parameters of lists that mean the same without a value.
-const OF_LISTS: [&str; 9] = [
-    "continuation-token",
-    "delimiter",
-    "encoding-type",
-    "key-marker",
-    "marker",
-    "prefix",
-    "start-after",
-    "upload-id-marker",
-    "version-id-marker",
+/// Parameters of operations that S3 got after the framework was written, and that change what a
+/// read means.
+const LATER: [&str; 8] = [
+    "abac",
+    "annotation",
+    "encryption",
+    "metadataAnnotationTable",
+    "metadataConfiguration",
+    "metadataInventoryTable",
+    "metadataJournalTable",
+    "renameObject",
+];
+/// Parameters of writes that say nothing of the operation: headers that the AWS SDK for JavaScript,
+/// version 2, moves into a presigned URL, and version 2 of the signature, which is refused as such.
+const IGNORED: [&str; 9] = [
+    "AWSAccessKeyId",
+    "Cache-Control",
+    "Content-Disposition",
+    "Content-Encoding",
+    "Content-Language",
+    "Content-MD5",
+    "Content-Type",
+    "Expires",
+    "Signature",
 ];
 
 /// Refuses a request whose parameters ask for an operation that this server doesn't have.
 ///
 /// # Errors
-/// `NotImplemented`, or `InvalidArgument` for a part or a version where there is none.
+/// `NotImplemented`, or `InvalidArgument` if the operation takes no part or version.
 pub(crate) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, addresses: &Addresses) -> S3Result<()> {
     let Some(query) = uri.query() else { return Ok(()) };
     let level = match addresses.find(uri, headers) {
@@ -80,14 +94,16 @@ fn check_query(method: &Method, level: Level, query: &str) -> S3Result<()> {
     };
     let (mut has_part, mut has_upload, mut has_version, mut is_of_version) = (false, false, false, false);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
         let name = decode(name).unwrap_or_else(|| name.to_owned());
         // Those of signatures and of SDKs, and those that S3 leaves to users, for their logs.
         if name.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case("x-")) {
             continue;
         }
         if !known.split_ascii_whitespace().any(|known| known == name) {
-            if is_read && (!value.is_empty() || OF_LISTS.contains(&name.as_str()) || name.starts_with("response-")) {
+            let is_harmless =
+                if is_read { !LATER.contains(&name.as_str()) } else { IGNORED.iter().any(|ignored| ignored.eq_ignore_ascii_case(&name)) };
+            if is_harmless {
                 continue;
             }
             let mut unknown = custom("NotImplemented", StatusCode::NOT_IMPLEMENTED, "");
@@ -133,16 +149,27 @@ mod tests {
     }
 
     #[test]
-    fn a_read_may_have_unknown_parameters_with_values() {
-        for query in ["v=1700000000", "prefix=&delimiter=&marker=", "response-content-type=", "x-id=GetObject&X-Amz-Date=1&x-log"] {
+    fn presigned_writes_may_have_headers_in_the_url() {
+        for query in
+            ["Content-Type=image%2Fpng&X-Amz-Signature=a", "content-md5=a&Cache-Control=b", "AWSAccessKeyId=a&Expires=1&Signature=b"]
+        {
+            assert_eq!(code(&Method::PUT, Level::Object, query), "accepted", "{query}");
+        }
+        assert_eq!(code(&Method::PUT, Level::Object, "partNumber=1&uploadId=a&Content-MD5=b&X-Amz-Signature=c"), "accepted");
+    }
+
+    #[test]
+    fn a_read_may_have_unknown_parameters_but_those_of_later_operations() {
+        for query in ["v=1700000000", "1700000000", "download", "prefix=&part-number-marker=", "x-id=GetObject&X-Amz-Date=1&x-log"] {
             for level in [Level::Bucket, Level::Object] {
                 assert_eq!(code(&Method::GET, level, query), "accepted", "{query}");
             }
         }
-        for (level, query) in [(Level::Object, "annotation&annotationName=n"), (Level::Bucket, "abac"), (Level::Service, "versions")] {
+        for (level, query) in [(Level::Object, "annotation&annotationName=n"), (Level::Object, "encryption"), (Level::Bucket, "abac")] {
             assert_eq!(code(&Method::GET, level, query), "NotImplemented", "{query}");
             assert_eq!(code(&Method::HEAD, level, query), "NotImplemented", "{query}");
         }
+        assert_eq!(code(&Method::GET, Level::Bucket, "encryption"), "accepted");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 use fulgurite_archive::object::ReadError;
 use fulgurite_archive::schema::version;
-use fulgurite_domain::{ArchiveId, IdentifierError, ObjectName, VersionId};
+use fulgurite_domain::{ArchiveId, Attributes, IdentifierError, ObjectName, VersionId};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -178,33 +178,56 @@ pub(crate) struct BackupStatus {
     pub(crate) begun: Option<VersionId>,
     /// A newer backup, of another state, which the operator decided not to use.
     pub(crate) set_aside: Option<VersionId>,
+    /// The number of changes so far.
+    pub(crate) changes: Changes,
 }
 
 impl BackupStatus {
     /// Reads the status, possibly from a file with an older schema.
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let columns = match version(connection)? {
-            ..=1 => return Ok(Self { is_changed: true, version: None, begun: None, set_aside: None }),
-            2..=7 => "changes <> copied, version, begun, NULL",
-            _ => "changes <> copied, version, begun, set_aside",
+            ..=1 => return Ok(Self { is_changed: true, version: None, begun: None, set_aside: None, changes: Changes(0) }),
+            2..=7 => "changes <> copied, version, begun, NULL, changes",
+            _ => "changes <> copied, version, begun, set_aside, changes",
         };
         connection.prepare_cached(&format!("SELECT {columns} FROM copy"))?.query_row([], |row| {
             let id = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(VersionId));
-            Ok(Self { is_changed: row.get(0)?, version: id(1)?, begun: id(2)?, set_aside: id(3)? })
+            let changes = Changes(row.get(4)?);
+            Ok(Self { is_changed: row.get(0)?, version: id(1)?, begun: id(2)?, set_aside: id(3)?, changes })
         })
     }
 
     /// Whether a backup was put by a later state than this one: `newest`, the newest in the
-    /// archive. A state knows the last two that it began, and a backup older than these is one that
-    /// it replaced: a catalogue that was rebuilt may have it again.
+    /// archive. A state knows the last two that it began. Older backups were replaced by it; a
+    /// rebuilt catalogue may list them again.
     pub(super) fn is_older_than(&self, newest: VersionId) -> bool {
         [self.version, self.begun, self.set_aside].iter().all(|known| known.is_none_or(|known| known < newest))
     }
+
+    /// Whether a backup with these attributes is of this state with no change since: the server put
+    /// it after the file had been replaced, and couldn't record that.
+    pub(super) fn is_of(&self, backup: &Attributes) -> bool {
+        let parent = backup.text(PARENT);
+        let is_parent = |known: Option<VersionId>| parent == Some(known.map(|id| id.to_string()).unwrap_or_default().as_str());
+        backup.text(CHANGES) == Some(self.changes.0.to_string().as_str()) && (is_parent(self.version) || is_parent(self.begun))
+    }
+
+    /// Sets the attributes of a backup that replaces those of this state and includes these
+    /// changes.
+    pub(crate) fn describe(&self, changes: Changes, is_begun_put: bool, backup: &mut Attributes) {
+        let parent = if is_begun_put { self.begun } else { self.version };
+        backup.set(CHANGES, changes.0.to_string());
+        backup.set(PARENT, parent.map(|id| id.to_string()).unwrap_or_default());
+    }
 }
+
+/// Attributes of a backup: how many changes its state had, and the backup before it, if any.
+const CHANGES: &str = "state-changes";
+const PARENT: &str = "state-parent";
 
 /// The number of changes that a backup includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Changes(i64);
+pub(crate) struct Changes(pub(super) i64);
 
 impl State {
     pub(crate) fn backup_status(&self) -> Result<BackupStatus, StateError> {

@@ -123,7 +123,7 @@ fn newer_backup(connection: &Connection, archive: &Archive, path: &Path) -> Resu
     // The order matters: a running server records each backup before it puts it.
     let Some(newest) = backups(archive)?.into_iter().next() else { return Ok(None) };
     let status = BackupStatus::read(connection).map_err(|source| StateError::of_engine(path, "read the backup status", source))?;
-    Ok(status.is_older_than(newest.id).then_some(newest))
+    Ok((status.is_older_than(newest.id) && !status.is_of(&newest.record.attributes)).then_some(newest))
 }
 
 /// Uses a file although it is [older](StateError::OldCopy) than the newest backup, which is kept
@@ -193,9 +193,10 @@ mod tests {
 
     use fulgurite_archive::Source;
     use fulgurite_archive::watch::Unwatched;
-    use fulgurite_domain::VersionId;
+    use fulgurite_domain::{Attributes, VersionId};
 
     use super::*;
+    use crate::state::backup::Changes;
     use crate::state::{BackupError, State, VersionStates};
     use crate::test_gateway::new_archive;
 
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn backups_that_a_file_put_or_replaced_are_no_newer_than_it() {
         let id = |number: u64| VersionId::new(number, [0; 10]);
-        let known = |version, begun| BackupStatus { is_changed: true, version, begun, set_aside: None };
+        let known = |version, begun| BackupStatus { is_changed: true, version, begun, set_aside: None, changes: Changes(3) };
         // A crash before the backup was recorded.
         assert!(!known(Some(id(2)), Some(id(3))).is_older_than(id(3)));
         assert!(!known(None, Some(id(3))).is_older_than(id(3)));
@@ -310,6 +311,20 @@ mod tests {
         assert!(!known(Some(id(2)), Some(id(4))).is_older_than(id(3)));
         assert!(known(Some(id(2)), None).is_older_than(id(3)));
         assert!(known(None, None).is_older_than(id(1)));
+        // Put by a server whose file had been replaced, and was moved back later.
+        let backup = |parent: BackupStatus, is_begun_put, changes| {
+            let mut attributes = Attributes::default();
+            parent.describe(Changes(changes), is_begun_put, &mut attributes);
+            attributes
+        };
+        let file = known(Some(id(2)), Some(id(3)));
+        for is_begun_put in [false, true] {
+            assert!(file.is_of(&backup(file, is_begun_put, 3)));
+            assert!(!file.is_of(&backup(file, is_begun_put, 4)), "it has a change that the file lacks");
+        }
+        assert!(!file.is_of(&backup(known(Some(id(4)), None), false, 3)), "of another state");
+        assert!(known(None, None).is_of(&backup(known(None, None), false, 3)), "the first one");
+        assert!(!file.is_of(&Attributes::default()), "of an earlier release");
     }
 
     #[test]
