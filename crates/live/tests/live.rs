@@ -469,11 +469,11 @@ fn forecast_errors(requests: u64, apart: Micros) -> Vec<f64> {
 }
 
 #[test]
-fn half_of_all_forecasts_are_within_a_quarter() {
+fn half_of_all_forecasts_are_within_three_tenths() {
     for (requests, apart) in [(200, Micros(1_000_000)), (200, Micros(100_000)), (60, Micros(30_000_000))] {
         let errors = forecast_errors(requests, apart);
         let median = errors[errors.len() / 2];
-        assert!(median < 0.25, "{requests} requests, {apart} apart: median error {median}");
+        assert!(median < 0.3, "{requests} requests, {apart} apart: median error {median}");
     }
 }
 

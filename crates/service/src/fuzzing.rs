@@ -352,7 +352,7 @@ mod tests {
         let requests = Requests::new(folder.path());
         let succeeded =
             inputs("request").iter().step_by(5).filter_map(|input| requests.answer(input)).filter(StatusCode::is_success).count();
-        assert!(succeeded > 100, "only {succeeded} succeeded");
+        assert!(succeeded > 80, "only {succeeded} succeeded");
     }
 
     #[test]
