@@ -289,8 +289,10 @@ def test_an_old_copy_of_service_db_is_used_if_told_once_and_the_newer_backup_is_
     assert '"later"' not in own.run("get", COPY, "-").stdout
     assert '"later"' in own.run("get", "--version", str(newer["version"]), COPY, "-").stdout
     with own:
-        connect(own.server, own.account).delete_object(Bucket="locked", Key="object", VersionId=version)
-    # Another old copy needs another decision.
+        client = connect(own.server, own.account)
+        client.delete_object(Bucket="locked", Key="object", VersionId=version)
+        client.create_bucket(Bucket="another")
+    # An old copy without that needs another decision.
     shutil.copy(own.archive / "old", own.archive / "service.db")
     assert "service.db is an old copy" in own.run("serve", "--listen", "127.0.0.1:0").stderr
 
