@@ -53,7 +53,8 @@ pub fn shuttles(reader: &mut Reader, base: &Settings, layout: Layout) -> (Motion
         "spacing",
         length("1 mm"..="10 m"),
         layout.spacing_um,
-        "Least distance between the centres of two on a shelf. With more shuttles than drives, the distance from a dock to the nearest door must be at least this.",
+        "Least distance between the centres of two on a shelf. With more shuttles than drives, the distance from a dock to the nearest door \
+         must be at least this.",
     );
     let motion = Motion {
         speed_m_s: section.setting_or("speed", speed("0.001 m/s"..="100 m/s"), motion.speed_m_s, "Top speed along a shelf."),

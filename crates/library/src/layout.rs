@@ -18,6 +18,8 @@ use std::fmt;
 
 /// The write rack and the left read rack.
 pub(crate) const RACKS_BEFORE_STORAGE: u8 = 2;
+/// The default spacing. With a shuttle for each drive at most, it is valid with racks of any width.
+const SPACING_DEFAULT_UM: i64 = 350_000;
 
 /// The doors of two drives on one shelf are a third of the rack's width apart.
 const DOORS_APART_PART: i64 = 3;
@@ -115,7 +117,7 @@ impl Default for Layout {
             rack_width_um: 1_200_000,
             drives: [10, 10],
             shuttles: 20,
-            spacing_um: 350_000,
+            spacing_um: SPACING_DEFAULT_UM,
             port_shelf: 5,
         }
     }
@@ -152,7 +154,7 @@ impl Layout {
         length(
             "spacing",
             self.spacing_um,
-            self.spacing_um > 0 && self.spacing_um <= (self.rack_width_um / 4).max(350_000),
+            self.spacing_um > 0 && self.spacing_um <= (self.rack_width_um / 4).max(SPACING_DEFAULT_UM),
             "more than 0, up to 0.35 m or a quarter of a rack's width, whichever is more",
         )?;
         // With a shuttle at each door, others rest at docks. From there they must not block a

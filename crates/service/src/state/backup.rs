@@ -207,9 +207,12 @@ impl BackupStatus {
     /// Whether a backup with these attributes is of this state with no change since: the server put
     /// it after the file had been replaced, and couldn't record that.
     pub(super) fn is_of(&self, backup: &Attributes) -> bool {
-        let parent = backup.text(PARENT);
-        let is_parent = |known: Option<VersionId>| parent == Some(known.map(|id| id.to_string()).unwrap_or_default().as_str());
-        backup.text(CHANGES) == Some(self.changes.0.to_string().as_str()) && (is_parent(self.version) || is_parent(self.begun))
+        let is_parent = match backup.text(PARENT) {
+            None => false,
+            Some("") => self.version.is_none() && self.begun.is_none(),
+            Some(parent) => [self.version, self.begun].into_iter().flatten().any(|known| known.to_string() == parent),
+        };
+        is_parent && backup.text(CHANGES) == Some(self.changes.0.to_string().as_str())
     }
 
     /// Sets the attributes of a backup that replaces those of this state and includes these

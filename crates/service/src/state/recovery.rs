@@ -323,7 +323,9 @@ mod tests {
             assert!(!file.is_of(&backup(file, is_begun_put, 4)), "it has a change that the file lacks");
         }
         assert!(!file.is_of(&backup(known(Some(id(4)), None), false, 3)), "of another state");
-        assert!(known(None, None).is_of(&backup(known(None, None), false, 3)), "the first one");
+        let first = backup(known(None, None), false, 3);
+        assert!(known(None, None).is_of(&first));
+        assert!(!known(Some(id(2)), None).is_of(&first), "of a state that began anew");
         assert!(!file.is_of(&Attributes::default()), "of an earlier release");
     }
 
