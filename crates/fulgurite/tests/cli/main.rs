@@ -21,6 +21,7 @@ mod migrating;
 mod migration_digests;
 mod migration_states;
 mod names;
+mod old_catalogue;
 mod pictures;
 mod premis;
 mod putting;
