@@ -27,7 +27,7 @@ mod search;
 
 use fulgurite_domain::Micros;
 
-use self::plan::{Path, Plan, Reservations, SearchRegion};
+use self::plan::{Blocked, Path, Plan, Reservations, SearchRegion};
 use crate::{Layout, Pace, Position, Shuttle};
 
 /// After this wait, a shuttle also asks waiting shuttles of lower number to make room.
@@ -124,6 +124,12 @@ pub(crate) struct Traffic {
     part_ended: Vec<Shuttle>,
     congestion: Congestion,
     now: Micros,
+    /// The last search of each shuttle, if it found no plan and what was in its way is still there.
+    blocked: Vec<Option<Blocked>>,
+    has_blocked: bool,
+    /// [`Traffic::claim`], if it was asked for at this time and no shuttle's plan or wait has
+    /// changed since.
+    claim: Option<Option<(Shuttle, Path)>>,
     /// Shuttles that lost their plan before it began and have no goal.
     without_plan: Vec<Shuttle>,
     /// Scratch lists of other shuttles' reservations.
@@ -148,6 +154,9 @@ impl Traffic {
         let motions: Vec<Motion> = at.map(motion).collect();
         Self {
             bounds: motions.iter().map(Motion::bounds).collect(),
+            blocked: vec![None; motions.len()],
+            has_blocked: false,
+            claim: None,
             motions,
             spacing_um: layout.spacing_um,
             width_um: layout.width_um(),
@@ -200,7 +209,9 @@ impl Traffic {
     }
 
     pub(crate) fn set_now(&mut self, now: Micros) {
-        self.now = now;
+        if std::mem::replace(&mut self.now, now) != now {
+            self.claim = None;
+        }
     }
 
     pub(crate) fn set_stance(&mut self, shuttle: Shuttle, stance: Stance) {
@@ -281,6 +292,7 @@ impl Traffic {
             }
         }
         self.held_up = 0;
+        self.forget_searches();
         self.bounds.clear();
         self.bounds.extend(self.motions.iter().map(Motion::bounds));
     }
@@ -300,6 +312,7 @@ impl Traffic {
             legs.push((shuttle, to));
         }
         self.lost -= 1;
+        self.forget_searches();
         self.is_changed = true;
     }
 
@@ -335,6 +348,7 @@ impl Traffic {
         if motion.waits_since.is_none() {
             self.waiting += 1;
             self.motion_mut(shuttle).waits_since = Some(self.now);
+            self.claim = None;
         }
         if let Some((claimer, path)) = claim
             && path.meets(&motion.place(), self.spacing_um)
@@ -384,9 +398,30 @@ impl Traffic {
     }
 
     fn set_plan(&mut self, shuttle: Shuttle, plan: Option<Plan>) {
-        let motion = self.motion_mut(shuttle);
-        motion.plan = plan;
+        let left = self.motion(shuttle).place();
+        self.motion_mut(shuttle).plan = plan;
         self.bounds[usize::from(shuttle.0)] = self.motion(shuttle).bounds();
+        self.blocked[usize::from(shuttle.0)] = None;
+        self.claim = None;
+        if plan.is_none() || !self.has_blocked {
+            return;
+        }
+        // It was in the way of those whose paths lead past the place that it leaves.
+        self.has_blocked = false;
+        for (motion, blocked) in self.motions.iter().zip(&mut self.blocked) {
+            if let Some(search) = blocked {
+                let between = SearchRegion { bottom: 0, top: u8::MAX, ..SearchRegion::of(motion.at, search.goal) };
+                let is_near = between.meets(&left, self.spacing_um);
+                self.has_blocked |= !is_near;
+                blocked.take_if(|_| is_near);
+            }
+        }
+    }
+
+    /// Lost shuttles change which paths are open, and drop the plans of others.
+    fn forget_searches(&mut self) {
+        self.blocked.fill(None);
+        (self.has_blocked, self.claim) = (false, None);
     }
 
     /// The other shuttles that may come within the spacing of a region before their plans end, the
@@ -444,6 +479,7 @@ impl Traffic {
         self.motion_mut(shuttle).yields_to = None;
         if self.motion_mut(shuttle).waits_since.take().is_some() {
             self.waiting -= 1;
+            self.claim = None;
             for index in (0..self.motions.len()).filter(|index| *index != usize::from(shuttle.0)) {
                 if self.motions[index].yields_to == Some(shuttle) {
                     self.motions[index].yields_to = None;
@@ -493,7 +529,7 @@ impl Traffic {
                 // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
                     let before = best.map_or(Micros::NEVER, |best| best.end());
-                    best = self.earliest_plan(Path { from: at, via, to }, before, &mut reservations).or(best);
+                    best = self.earliest_plan(Path { from: at, via, to }, before, &mut reservations).ok().or(best);
                 }
             }
         }

@@ -134,6 +134,23 @@ impl Plan {
     }
 }
 
+/// Why there is no plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlan {
+    /// Others rest, or will rest, in the way: there is none until one of those sets off.
+    Blocked,
+    /// None that ends in time, or is free after a few postponements. Later there may be one.
+    InTime,
+}
+
+/// A search that found no plan, and won't until a shuttle near sets off.
+#[derive(Debug, Clone)]
+pub(super) struct Blocked {
+    pub(super) goal: Position,
+    /// The path that it kept free for another shuttle.
+    pub(super) claimed: Option<Path>,
+}
+
 /// A region that a shuttle has reserved for a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {

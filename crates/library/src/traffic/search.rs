@@ -3,7 +3,7 @@
 
 use fulgurite_domain::Micros;
 
-use super::plan::{Obstacle, Path, Plan, Reservation, Reservations, SearchRegion};
+use super::plan::{Blocked, NoPlan, Obstacle, Path, Plan, Reservation, Reservations, SearchRegion};
 use super::{CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, Stance, TIME_MARGIN, Traffic, URGENT_AFTER};
 use crate::{Position, Shuttle};
 
@@ -40,10 +40,17 @@ impl Traffic {
 
     /// The shuttle that has waited longest, if that is too long, and the path that it claims at
     /// this time.
-    pub(super) fn claim(&self) -> Option<(Shuttle, Path)> {
+    pub(super) fn claim(&mut self) -> Option<(Shuttle, Path)> {
         if self.waiting == 0 {
             return None;
         }
+        debug_assert!(self.claim.is_none_or(|known| known == self.find_claim()), "the known claim is out of date");
+        let claim = self.claim.unwrap_or_else(|| self.find_claim());
+        self.claim = Some(claim);
+        claim
+    }
+
+    fn find_claim(&self) -> Option<(Shuttle, Path)> {
         let waits = |(index, motion): (usize, &Motion)| {
             let since = motion.waits_since.filter(|_| motion.plan.is_none() && motion.stance != Stance::Lost)?;
             Some((since, Shuttle(index as u16), motion.at, motion.goal?))
@@ -60,21 +67,34 @@ impl Traffic {
 
     /// The plan that reaches the goal soonest without touching the claimed path.
     pub(super) fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
+        let known = &self.blocked[usize::from(shuttle.0)];
+        if known.as_ref().is_some_and(|known| known.goal == goal && known.claimed.as_ref() == claimed) {
+            debug_assert!(self.search(shuttle, goal, claimed).is_err(), "what blocks shuttle {} has gone", shuttle.0);
+            return None;
+        }
+        let found = self.search(shuttle, goal, claimed);
+        let is_blocked = matches!(found, Err(NoPlan::Blocked));
+        self.blocked[usize::from(shuttle.0)] = is_blocked.then_some(Blocked { goal, claimed: claimed.copied() });
+        self.has_blocked |= is_blocked;
+        found.ok()
+    }
+
+    fn search(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Result<Plan, NoPlan> {
         // No path leads there, along whatever shelf.
         if self.is_taken(goal, shuttle) {
-            return None;
+            return Err(NoPlan::Blocked);
         }
         let at = self.motion(shuttle).at;
         let paths = self.paths(at, goal);
         // The first path nearly always works, and few other shuttles are near it.
         let mut reservations = std::mem::take(&mut self.reservations);
-        let (mut best, mut has_all_reservations): (Option<Plan>, bool) = (None, false);
+        let (mut best, mut has_all_reservations): (Result<Plan, NoPlan>, bool) = (Err(NoPlan::Blocked), false);
         for (index, path) in paths.enumerate() {
             if claimed.is_some_and(|claimed| claimed.touches(&path, self.spacing_um)) {
                 continue;
             }
             let fastest = Plan::new(path, self.now, &self.pace);
-            if best.is_some_and(|best| best.end() <= fastest.end()) {
+            if best.is_ok_and(|best| best.end() <= fastest.end()) {
                 // Paths are sorted by their least duration.
                 break;
             }
@@ -87,7 +107,10 @@ impl Traffic {
                 has_all_reservations = true;
             }
             let before = best.map_or(Micros::NEVER, |best| best.end());
-            best = self.earliest_plan(path, before, &mut reservations).or(best);
+            best = match (self.earliest_plan(path, before, &mut reservations), best) {
+                (Ok(plan), _) | (Err(_), Ok(plan)) => Ok(plan),
+                (Err(NoPlan::Blocked), Err(reason)) | (Err(reason), Err(_)) => Err(reason),
+            };
         }
         self.reservations = reservations;
         best
@@ -111,32 +134,34 @@ impl Traffic {
         }
     }
 
-    /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before
-    /// a given time, or if another shuttle rests in the path indefinitely.
-    pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &mut Reservations) -> Option<Plan> {
+    /// The earliest plan along a path that avoids all reservations and ends before a given time.
+    pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &mut Reservations) -> Result<Plan, NoPlan> {
         let mut plan = Plan::new(path, self.now, &self.pace);
-        if plan.end() >= before || !self.list_obstacles(&plan, reservations) {
-            return None;
+        if plan.end() >= before {
+            return Err(NoPlan::InTime);
+        }
+        if !self.list_obstacles(&plan, reservations) {
+            return Err(NoPlan::Blocked);
         }
         let Reservations { others, parts, obstacles, .. } = reservations;
         'again: for _ in 0..POSTPONEMENTS_MAX {
             if plan.end() >= before {
-                return None;
+                return Err(NoPlan::InTime);
             }
             for obstacle in obstacles.iter().filter(|obstacle| obstacle.is_met_from(plan.start)) {
                 let begins = plan.start + obstacle.begins;
                 let until = obstacle.part.map_or(obstacle.until, |part| self.release_time(&others[obstacle.reservation], &parts[part]));
                 if begins < until {
                     if until == Micros::NEVER {
-                        return None;
+                        return Err(NoPlan::InTime);
                     }
                     plan.start += until.since(begins).max(Micros(1));
                     continue 'again;
                 }
             }
-            return Some(plan);
+            return Ok(plan);
         }
-        None
+        Err(NoPlan::InTime)
     }
 
     /// Lists where the parts of a plan meet reservations in space. Returns false if one of those
