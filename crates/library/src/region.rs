@@ -92,8 +92,8 @@ struct ShardRead {
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
     pending_reads: u32,
-    /// Bit mask of the positions in the set from which a read was tried, successful or not.
-    tried: u64,
+    /// Bit mask of the positions in the set that were read or are to be.
+    used: u64,
 }
 
 /// A list whose entries keep their index.
@@ -392,13 +392,14 @@ impl Region {
             let members = u32::from(self.sets.shape.platters());
             let (first, position) = (read.platter.0 / members * members, read.platter.0 % members);
             let is_whole = (first + members) as usize <= self.sets.places.len();
-            let (needed, mut tried) = match read.recovery {
-                NONE => (self.information_of(first), 1_u64 << position),
+            // A platter that failed can't be reached now, but perhaps later when another fails.
+            let (needed, mut used) = match read.recovery {
+                NONE => (self.information_of(first), 0_u64),
                 // A platter of the recovery failed too: try one more.
-                recovery => (1, self.recoveries.get_mut(recovery).tried | 1 << position),
+                recovery => (1, self.recoveries.get_mut(recovery).used & !(1 << position)),
             };
             let mut others: Vec<(u64, u32)> = (0..members)
-                .filter(|other| is_whole && tried & 1 << other == 0)
+                .filter(|other| is_whole && used & 1 << other == 0)
                 .filter_map(|other| Some((self.cost(RegionPlatter(first + other))?, other)))
                 .collect();
             others.sort_unstable();
@@ -408,14 +409,14 @@ impl Region {
                 continue;
             }
             let chosen = &others[..needed as usize];
-            tried |= chosen.iter().fold(0, |mask, (_, other)| mask | 1 << other);
+            used |= chosen.iter().fold(0, |mask, (_, other)| mask | 1 << other);
             let recovery = match read.recovery {
                 NONE => {
                     self.recovered += 1;
-                    self.recoveries.insert(Recovery { pending_reads: needed, tried })
+                    self.recoveries.insert(Recovery { pending_reads: needed, used })
                 }
                 recovery => {
-                    self.recoveries.get_mut(recovery).tried = tried;
+                    self.recoveries.get_mut(recovery).used = used;
                     recovery
                 }
             };
@@ -547,6 +548,33 @@ mod tests {
         }
         assert_eq!(ended, [(RequestId(1), RegionOutcome::Recovered)]);
         assert!(read.contains(&2) && read.contains(&3), "{read:?}");
+    }
+
+    #[test]
+    fn a_platter_that_can_be_reached_again_is_read_for_a_recovery_that_it_failed() {
+        let homes = (0..4).map(|index| Slot(index * 900)).collect();
+        let inventory = Inventory { homes, written: 4, tracks: 100, verification: Verification::Off, ..Inventory::default() };
+        let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
+        let places = (0..4).map(|index| (Library(0), Platter(index))).collect();
+        let mut region = Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 2 }, places });
+        let (mut commands, mut ended) = (Vec::new(), Vec::new());
+        let shard = Shard { platter: RegionPlatter(0), tracks: Tracks { first: 0, count: 1 } };
+        // One platter after another fails before it is read, and all but the last return.
+        for platter in 0..4 {
+            region.step(Micros::ZERO, Library(0), Event::PlatterUnavailable { platter: Platter(platter) }, &mut commands, &mut ended);
+            if platter == 0 {
+                region.request(Micros::ZERO, RequestId(1), &[shard], Micros::NEVER, &mut commands, &mut ended);
+            }
+            if platter < 3 {
+                region.step(Micros::ZERO, Library(0), Event::PlatterAvailable { platter: Platter(platter) }, &mut commands, &mut ended);
+            }
+        }
+        while let Some((library, command)) = commands.pop() {
+            let Command::Do { id, .. } = command else { unreachable!("the region handles the ends of its reads itself") };
+            region.step(Micros::ZERO, library, Event::Done { command: id }, &mut commands, &mut ended);
+        }
+        assert_eq!(ended, [(RequestId(1), RegionOutcome::Recovered)]);
+        assert_eq!(region.open_requests(), 0);
     }
 
     #[test]
