@@ -128,8 +128,10 @@ async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Creden
         None => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile".to_owned(),
     };
     match keys.provide_credential(&context).await {
-        Ok(Some(_)) => Ok(Signer::new(context, keys, request_signer)),
-        Ok(None) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: advice }),
+        Ok(Some(found)) if !found.access_key_id.is_empty() && !found.secret_access_key.is_empty() => {
+            Ok(Signer::new(context, keys, request_signer))
+        }
+        Ok(_) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: advice }),
         Err(error) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: error.to_string() }),
     }
 }

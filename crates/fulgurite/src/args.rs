@@ -193,9 +193,9 @@ pub(crate) enum Command {
     /// Check copies of files wherever they are: folders, object stores, servers
     ///
     /// An audit knows which files should be at which nodes, reads each copy within a stated time,
-    /// and names a node that gets slow. It needs no archive. Its exit status tells what is known of
-    /// the copies: 1 if any is lost or wrong, 4 if any could not be read, 3 if any was never
-    /// verified, is overdue, or is at a node that was given up.
+    /// and names nodes that become slow. It needs no archive. Its exit status is 1 if a copy is
+    /// lost or wrong, 4 if one could not be read, and 3 if one was never verified, is overdue, or
+    /// is at a node that was given up.
     Audit(Box<crate::audit::Audit>),
     /// Archive a folder, destroy platters, and restore every byte
     ///
@@ -536,14 +536,15 @@ pub(crate) enum Keys {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("protection").required(true).args(["passphrase_file", "plain"])))]
 pub(crate) struct KeysExport {
     /// The file to write; it must not exist
     pub(crate) file: PathBuf,
     /// Seal it with the passphrase in this file
-    #[arg(long, value_name = "FILE", required_unless_present = "plain")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
     /// Write it without a passphrase: anyone with this file and the platters can read the archive
-    #[arg(long, conflicts_with = "passphrase_file")]
+    #[arg(long)]
     pub(crate) plain: bool,
 }
 

@@ -65,7 +65,9 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
         }
     }
     session.answer(|| json!({ "removed_versions": removed }));
-    session.say(&format!("Removed {}.", count(removed, "version")));
+    if removed > 0 || outcome == Outcome::Good {
+        session.say(&format!("Removed {}.", count(removed, "version")));
+    }
     Ok(outcome)
 }
 

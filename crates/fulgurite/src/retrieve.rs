@@ -26,9 +26,9 @@ pub(crate) struct Retrieve {
     /// The folder for the parts. Another run with the same arguments resumes
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
-    /// Put complete parts into this bucket of the same server, and remove them from the folder,
-    /// which keeps the state: a bucket, or a bucket and the beginning of the keys. A beginning that
-    /// is meant as a folder ends with a slash
+    /// Put complete parts into this bucket of the same server, under keys that begin with PREFIX,
+    /// and remove them from the folder, which keeps the state. End PREFIX with a slash if it is a
+    /// folder
     #[arg(long, value_name = "BUCKET[/PREFIX]")]
     into: Option<String>,
     #[command(flatten)]
@@ -112,7 +112,7 @@ fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration
     let folder = text::path(&asked.to);
     let to = asked.into.as_ref().map_or_else(|| folder.clone(), |into| format!("s3://{}", into.trim_start_matches("s3://")));
     let earlier = if earlier_parts > 0 {
-        format!("; {} already there", text::phrase(earlier_parts, "part was", "parts were"))
+        format!("; {} complete before", text::phrase(earlier_parts, "part was", "parts were"))
     } else {
         String::new()
     };

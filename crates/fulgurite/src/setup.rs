@@ -39,7 +39,7 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
         new_folders.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     })?;
     session.answer(|| json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": shape.to_string() }));
-    session.say(&format!("Made archive {} in {}.", settings.archive.id, home.display()));
+    session.say(&format!("Created archive {} in {}.", settings.archive.id, home.display()));
     session.say(&format!(
         "A set has {} platters on as many stores; {} may be lost.",
         shape,

@@ -1,4 +1,4 @@
-//! A library that runs against a clock.
+//! A library that runs live, in real time or faster by a factor.
 //!
 //! ```text
 //!             requests, platters, faults, bytes

@@ -92,8 +92,10 @@ impl Document {
             }
             seen.push(resolved(&path));
             let text = read(&path).map_err(|error| {
+                // The position of an error in the first file is its path.
+                let what = asked_at.as_ref().map_or("the file", |_| &path).to_owned();
                 let place = asked_at.unwrap_or_else(|| document.whole.clone());
-                SettingErrors::one(place, Problem::Unreadable { path: path.clone(), reason: error.to_string() })
+                SettingErrors::one(place, Problem::Unreadable { what, reason: error.to_string() })
             })?;
             let origin = Arc::new(Origin { order, name: path.clone(), text, is_file: true });
             if order == 0 {

@@ -23,8 +23,8 @@ pub enum Problem {
     /// Invalid TOML.
     #[error("{0}")]
     Syntax(String),
-    #[error("{path} cannot be read: {reason}")]
-    Unreadable { path: String, reason: String },
+    #[error("{what} cannot be read: {reason}")]
+    Unreadable { what: String, reason: String },
     /// A file larger than any written by hand or by this program. How large is unknown: only the
     /// allowed bytes and one more are read.
     #[error("expected a file of at most {} KiB; found a longer one", .allowed / 1024)]

@@ -56,8 +56,8 @@ enum Command {
     /// Check copies that are due, longest due first, with a lane of its own for each node
     ///
     /// A copy is declared lost or wrong only if a second reading by a fresh connection finds the
-    /// same, and the node still shows a copy that it had before. What was found is stored as it is
-    /// found: an interrupted run goes on where it was.
+    /// same, and the node still returns a copy that it had before. Results are stored at once, so
+    /// that an interrupted run can be continued.
     ///
     /// Without --for and --forever, the run ends when everything that is due now has been tried. A
     /// node that keeps failing is given up for this run; its other copies stay due.
@@ -83,7 +83,7 @@ enum Command {
     /// Read known files on schedule, and judge how long it takes: the benchmark matrix
     #[command(subcommand)]
     Matrix(matrix::Command),
-    /// Write the bytes of a copy to standard output, as they are, right or wrong
+    /// Write the bytes of a copy to standard output, without checking them
     Read(read::Copy),
     /// Print a URL from which anyone can read a copy for a while, if its node signs URLs
     Url {

@@ -77,8 +77,8 @@ pub(super) struct Settings {
     /// A setting of the place; repeat the option for several
     #[arg(long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// What its copies are kept on, which decides the rules below. Default: disk for folders, else
-    /// cloud
+    /// What its copies are kept on, which decides the rules below. Default: disk for folders
+    /// and archives, else cloud
     #[arg(long, value_parser = one_of(Medium::ALL, Medium::name))]
     medium: Option<Medium>,
     /// How copies are checked: `stream` reads all bytes, `provider` compares a digest that the
@@ -95,10 +95,10 @@ pub(super) struct Settings {
     /// Copies checked at a time. Default: 4 for disks, 8 for clouds, 1 for tape
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
-    /// Read at most so many MiB a second; 0 for no limit
+    /// Limit on bytes read, in MiB per second; 0 for no limit
     #[arg(long, value_name = "MIB")]
     mib_per_second: Option<u64>,
-    /// Begin at most so many checks a second; 0 for no limit
+    /// Limit on checks begun per second; 0 for no limit
     #[arg(long, value_name = "N")]
     files_per_second: Option<u64>,
     /// Compare every digest that is known of a file, not only the strongest

@@ -41,7 +41,7 @@ pub(super) struct Run {
     /// End after this time, such as 90m, 20h or 1d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Go on for ever, with whatever becomes due
+    /// Run until stopped, and check copies as they become due
     #[arg(long, conflicts_with_all = ["time", "files", "files_from"])]
     forever: bool,
     /// Report each minute what was checked at each node, as a line of JSON in ECS form on standard

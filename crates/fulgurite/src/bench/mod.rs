@@ -79,13 +79,13 @@ pub(crate) struct Bench {
     /// needs none
     #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     objects: u64,
-    /// The beginning of all keys. Default: one that no other run has
+    /// Prefix of all keys. Default: a new one for each run
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
     /// Put the objects and exit, so that they can be archived before they are read
     #[arg(long, requires = "prefix", conflicts_with = "prepared")]
     prepare_only: bool,
-    /// Don't put the objects: an earlier run with the same prefix and sizes has
+    /// Use the objects that an earlier run with the same prefix and sizes put
     #[arg(long, requires = "prefix")]
     prepared: bool,
     /// The bucket; it is created if it doesn't exist

@@ -64,7 +64,7 @@ pub(crate) struct Sectors {
     /// Sectors, at most; rounded up to multiples of 8
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sectors: u32,
-    /// Stop after so many sectors have failed
+    /// Stop after this number of failed sectors
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) failures: u32,
     /// Number of threads. Default: the number of cores
@@ -129,7 +129,7 @@ pub(crate) struct Ber {
     /// Frames for each bit error rate, at most
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) frames: u32,
-    /// Stop after so many frames have failed
+    /// Stop after this number of failed frames
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) failures: u32,
     /// Iterations of the decoder, at most

@@ -51,7 +51,7 @@ pub(crate) enum Twin {
         journal: PathBuf,
         /// Also check the laws that every run must obey: each command is answered and each request
         /// ends once, platters are conserved, sets stay out of one blast zone, no machine idles
-        /// while work waits
+        /// while work waits, Little's law holds
         #[arg(long)]
         check: bool,
     },

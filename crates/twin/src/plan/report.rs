@@ -184,12 +184,18 @@ impl Outcome {
         let service = &plan.service;
         let level = format!("{} % of the reads within {}", trimmed(100.0 * service.share), time(service.within.seconds()));
         let mut out = match (&self.unmet, self.years.last()) {
-            (None, Some(last)) if plan.horizon == 1 => format!("{level} is kept for a year with {}.", last.size),
-            (None, Some(last)) => format!("{level} is kept for {} years with {} in the last.", plan.horizon, last.size),
+            (None, Some(last)) if plan.horizon == 1 => format!("The service level ({level}) is met for a year with {}.", last.size),
+            (None, Some(last)) => format!("The service level ({level}) is met for {} years, with {} in the last.", plan.horizon, last.size),
             (Some(unmet), Some(last)) => {
-                format!("{level} is kept for {} of {} years, up to {}. {}", last.year.number, plan.horizon, last.size, self.why(unmet))
+                format!(
+                    "The service level ({level}) is met for {} of {} years, up to {}. {}",
+                    last.year.number,
+                    plan.horizon,
+                    last.size,
+                    self.why(unmet)
+                )
             }
-            (Some(unmet), None) => format!("No size keeps {level}, not even for the first year. {}", self.why(unmet)),
+            (Some(unmet), None) => format!("No size meets the service level ({level}), not even for the first year. {}", self.why(unmet)),
             (None, None) => "The plan has no years.".to_owned(),
         };
         if let Some(last) = self.years.last() {

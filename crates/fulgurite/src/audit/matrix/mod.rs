@@ -82,10 +82,10 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// At this node; repeat the option for several. Default: all nodes that have the file
+    /// Node to read from; repeat the option for several. Default: all nodes that have the file
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
-    /// By this kind of reading. Default: both, or only `audit` where a node signs no URLs
+    /// Kind of reading. Default: both, or only `audit` where a node signs no URLs
     #[arg(long = "by", value_parser = one_of(Probe::ALL, Probe::name))]
     probe: Option<Probe>,
 }

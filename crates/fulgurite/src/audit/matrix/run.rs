@@ -30,7 +30,7 @@ pub(in super::super) struct Run {
     /// End after this time, such as 90m, 20h or 1d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Go on for ever, with whatever becomes due
+    /// Run until stopped, and read files as they become due
     #[arg(long, conflicts_with = "time")]
     forever: bool,
 }
