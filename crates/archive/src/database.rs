@@ -24,7 +24,11 @@ fn copy_if_there(from: &Path, to: &Path) -> Result<(), ArchiveError> {
 /// A database without its log looks intact but is out of date, and SQLite would replay a log next
 /// to the wrong database. So the old database gets a copy of its log under the other name before it
 /// is renamed, then its first log is removed, and only then the new database gets its name.
+///
+/// # Errors
+/// [`ArchiveError`]; if the new database isn't [whole](check_whole), nothing was changed.
 pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
+    check_whole(fresh)?;
     let sync = || sync_folder(home).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");
     // Otherwise an interrupted replacement has moved the old one aside already.
@@ -40,6 +44,22 @@ pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<
     std::fs::rename(fresh, old).map_err(ArchiveError::io(old))?;
     sync()?;
     remove_database(&aside)
+}
+
+/// Checks that the file of a closed database has all of its content.
+///
+/// When the last connection is closed, SQLite moves the log into the file and removes it. If the
+/// disk is full or fails, the log stays and closing reports nothing, and the file alone is torn.
+pub(crate) fn check_whole(database: &Path) -> Result<(), ArchiveError> {
+    let log = with_suffix(database, "-wal");
+    match std::fs::metadata(&log) {
+        Ok(log) if log.len() > 0 => {
+            let why = "its log could not be moved into it: is the disk full?";
+            Err(ArchiveError::io(database)(io::Error::new(io::ErrorKind::StorageFull, why)))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ArchiveError::io(&log)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Suffixes of the files that SQLite may keep for one database.
@@ -80,6 +100,18 @@ mod tests {
         file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("checkpointed");
         file.execute("INSERT INTO kept VALUES (2)", []).expect("added");
         std::mem::forget(file);
+    }
+
+    #[test]
+    fn a_database_whose_log_is_left_replaces_nothing() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (old, fresh) = (home.path().join("db"), home.path().join("db.fresh"));
+        killed(&old);
+        killed(&fresh);
+        let error = replace_database(home.path(), &fresh, &old).expect_err("half of it is in its log");
+        assert!(error.to_string().contains("is the disk full?"), "{error}");
+        assert!(!with_suffix(&old, ".old").exists());
+        assert_eq!((rows(&old), rows(&fresh)), (2, 2));
     }
 
     #[test]

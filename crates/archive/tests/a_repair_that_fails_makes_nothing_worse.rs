@@ -6,15 +6,16 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
 use fulgurite_archive::catalogue::SqliteCatalogue;
 use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use fulgurite_archive::volume::FolderVolume;
-use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, Parts, Readers};
+use fulgurite_archive::watch::{Unwatched, Watcher};
+use fulgurite_archive::{Archive, Parts, Readers, UnseenStores, rebuild_catalogue};
 use fulgurite_domain::PlatterId;
 use support::{Home, Troubles, get_all, noise, put_all};
 
@@ -94,6 +95,41 @@ impl PlatterStore for Store {
     fn free_bytes(&self) -> Option<u64> {
         self.inner.free_bytes()
     }
+}
+
+/// Reads the new catalogue of a rebuild until it is dropped. So its log can't be moved into the file
+/// when the rebuild closes it, as on a full disk.
+struct Reader {
+    fresh: PathBuf,
+    held: Mutex<Option<rusqlite::Connection>>,
+}
+
+impl Watcher for Reader {
+    fn stage(&self, _: &str, _: Option<u64>) {
+        let mut held = self.held.lock().expect("no panic");
+        if held.is_none() && self.fresh.exists() {
+            let connection = rusqlite::Connection::open(&self.fresh).expect("opened");
+            connection.execute_batch("BEGIN; SELECT count(*) FROM version").expect("reads");
+            *held = Some(connection);
+        }
+    }
+}
+
+#[test]
+fn a_catalogue_that_stays_in_its_log_replaces_nothing() {
+    let home = Home::new(2, 1);
+    let files = BTreeMap::from([(b"a".to_vec(), noise(1, 5_000)), (b"b".to_vec(), noise(2, 5_000))]);
+    put_all(&home.open(), &files);
+    let catalogue = home.path().join(CATALOGUE_FILE);
+    let before = fs::read(&catalogue).expect("a catalogue");
+    let reader = Reader { fresh: home.path().join(format!("{CATALOGUE_FILE}.rebuilding")), held: Mutex::default() };
+    let error = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &reader).expect_err("its log is left");
+    assert!(error.to_string().contains("is the disk full?"), "{error}");
+    assert!(reader.held.lock().expect("no panic").take().is_some(), "the reader was there in time");
+    assert_eq!(fs::read(&catalogue).expect("a catalogue"), before);
+    rebuild_catalogue(&home.path(), UnseenStores::Refuse, &reader).expect_err("a reader again");
+    rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    assert_eq!(get_all(&home.open(), &Unwatched).1, files);
 }
 
 #[test]

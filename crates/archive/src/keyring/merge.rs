@@ -26,7 +26,7 @@ use crate::archive::{
     ArchiveError, CATALOGUE_FILE, KEYS_FILE, MasterKeyTrouble, folder_stores, read_master_key, read_settings, write_master_key,
 };
 use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted, Versions};
-use crate::database::{remove_database, remove_if_there, with_suffix};
+use crate::database::{check_whole, remove_database, remove_if_there, with_suffix};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
@@ -363,6 +363,8 @@ impl<'a> Filling<'a> {
         // Closing checkpoints the log into the file.
         drop(self.store);
         let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
+        // Torn, it must not replace what the damaged one still has. The next attempt removes it.
+        check_whole(&fresh)?;
         let sync = || sync_folder(home).map_err(ArchiveError::io(home));
         File::open(&fresh).and_then(|file| file.sync_all()).map_err(ArchiveError::io(&fresh))?;
         replace_repaired(&fresh, &repaired)?;
@@ -483,6 +485,22 @@ mod tests {
         let log = with_suffix(&path, "-wal");
         assert!(std::fs::metadata(&log).expect("a log").len() > 0);
         (path, log)
+    }
+
+    #[test]
+    fn a_key_store_whose_log_is_left_replaces_nothing() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (path, _) = killed(home.path());
+        let removed = Removed::default();
+        let mut filling = Filling::fresh(home.path(), ARCHIVE, None, &removed).expect("made");
+        filling.store.insert(&(0..3005).map(key).collect::<Vec<_>>()).expect("kept");
+        // Instead of a full disk: closing can't empty a log that another connection reads.
+        let reader = rusqlite::Connection::open(repairing(home.path())).expect("opened");
+        reader.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").expect("reads");
+        let error = filling.finish(home.path()).expect_err("the file lacks what is in its log");
+        assert!(error.to_string().contains("is the disk full?"), "{error}");
+        assert!(!repaired(home.path()).exists());
+        assert_eq!(SqliteKeyStore::open(&path, ARCHIVE).expect("opened").len().expect("counted"), 3005);
     }
 
     #[test]

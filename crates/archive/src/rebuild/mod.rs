@@ -32,7 +32,7 @@ pub(crate) use self::unseen::{has_unknown_places, keys_of_later_versions, unseen
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
 use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, UnlistedVersion};
 use crate::clock::unix_s;
-use crate::database::{copy_database, remove_database, replace_database, with_suffix};
+use crate::database::{check_whole, copy_database, remove_database, replace_database, with_suffix};
 use crate::lock::Lock;
 use crate::paging::Pager;
 use crate::staging::mark_staging;
@@ -146,6 +146,10 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     };
     // Closing the last connection checkpoints the write-ahead log into the file.
     drop(archive);
+    if let Err(torn) = check_whole(&fresh) {
+        let _ = remove_database(&fresh);
+        return Err(torn);
+    }
     if let Some(earlier) = kept {
         let kept = with_suffix(&catalogue, &format!(".damaged-{}", unix_s()));
         copy_database(&earlier, &kept)?;

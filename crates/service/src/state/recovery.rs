@@ -159,6 +159,11 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
         transaction.commit().map_err(engine_error)?;
         // Moves everything from the write-ahead log into the file.
         connection.close().map_err(|(_, source)| engine_error(source))?;
+        // Closing reports nothing if that fails, as on a full disk.
+        if std::fs::metadata(with_suffix(&fresh, wal::LOG)).is_ok_and(|log| log.len() > 0) {
+            let why = "its log could not be moved into it: is the disk full?";
+            return Err(not_made(std::io::Error::new(std::io::ErrorKind::StorageFull, why)));
+        }
         Ok(made)
     })();
     let Ok(made) = made else {
@@ -358,6 +363,25 @@ mod tests {
         assert!(matches!(VersionStates::open(&archive), Err(StateError::OldCopy { .. })));
         undo("DROP TABLE copy", 1);
         assert!(matches!(VersionStates::open(&archive), Err(StateError::OldCopy { .. })));
+    }
+
+    #[test]
+    fn a_file_that_stays_in_its_log_is_not_put_in_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = new_archive(folder.path());
+        let path = archive.home().join(FILE);
+        let mut reader = None;
+        let made = make(&archive, |_| {
+            // Instead of a full disk: closing can't empty a log that another connection reads.
+            let other = Connection::open(with_suffix(&path, ".recovering")).expect("opened");
+            other.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").expect("reads");
+            reader = Some(other);
+            Ok(())
+        });
+        assert!(matches!(made, Err(StateError::NotRecovered { .. })), "{made:?}");
+        assert!(reader.take().is_some() && !path.exists());
+        make(&archive, |_| Ok(())).expect("made, now that none reads it");
+        assert!(path.exists());
     }
 
     #[test]
