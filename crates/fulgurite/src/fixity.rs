@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::args::Fixity;
 use crate::gaps::{find_gaps, nothing_stored, say_gaps};
 use crate::list::{add_name, deleted, each_version, is_chosen, name_of};
+use crate::standard_output::standard_output;
 use crate::text::{bytes, time};
 use crate::{Outcome, Session};
 
@@ -28,7 +29,7 @@ pub(crate) fn fixity(session: &Session, asked: &Fixity) -> Result<Outcome> {
     let stores = StoreStates::of(&archive);
     let of_any_version = asked.version.is_some() || asked.id.is_some();
     let versions = if asked.versions || of_any_version { Versions::All } else { Versions::Newest };
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let (mut found, mut outcome) = (0_u64, Outcome::Good);
     each_version(&archive, &name, versions, &mut |row| {
         if of_any_version && (row.record.name.0 != name || !is_chosen(&row, asked.version, asked.id.as_deref())) {

@@ -23,6 +23,7 @@ use crate::diagnostics;
 use crate::gaps::{find_gaps, nothing_stored, say_gaps};
 use crate::list::{deleted, name_of, one_chosen};
 use crate::progress::Progress;
+use crate::standard_output::standard_output;
 use crate::text::{self, bytes, count, phrase, rate};
 use crate::{Outcome, Session};
 
@@ -216,11 +217,20 @@ pub(crate) fn restore_folder(
 fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
     let mut reader = ObjectReader::new(archive);
     let mut read = |out: &mut dyn Write| -> Result<()> {
-        match get.range {
-            Some(range) => reader.read_range(version, range.within(version.record.size), &mut |bytes| out.write_all(bytes)),
-            None => reader.read(version, &mut |bytes| out.write_all(bytes)),
-        }
-        .with_context(|| version.record.name.display())?;
+        let mut failed = None;
+        let mut write = |bytes: &[u8]| {
+            out.write_all(bytes).map_err(|error| {
+                let kind = error.kind();
+                failed = Some(error);
+                std::io::Error::from(kind)
+            })
+        };
+        let read = match get.range {
+            Some(range) => reader.read_range(version, range.within(version.record.size), &mut write),
+            None => reader.read(version, &mut write),
+        };
+        // The reader's own error no longer says that it comes from standard output.
+        read.map_err(|error| failed.map_or_else(|| error.into(), anyhow::Error::from)).with_context(|| version.record.name.display())?;
         Ok(out.flush()?)
     };
     match get.destination.as_deref() {
@@ -240,7 +250,7 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
                 errno => anyhow!(errno).context(text::path(path)),
             })?;
         }
-        _ => read(&mut std::io::stdout().lock())?,
+        _ => read(&mut standard_output())?,
     }
     let repairs = reader.repairs();
     if repairs.tracks() > 0 && !session.quiet {

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::args::Ls;
 use crate::gaps::{find_gaps, nothing_stored, say_gaps, unknown_staged_text};
 use crate::own::OwnVersions;
+use crate::standard_output::standard_output;
 use crate::text::{bytes, count, phrase, time};
 use crate::{Outcome, Session};
 
@@ -66,7 +67,7 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let versions = if ls.versions { Versions::All } else { Versions::Newest };
     let name = ls.name.as_deref().map_or_else(Vec::new, name_of);
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let mut found = 0_u64;
     // Rows with the same name and number. Several exist only after a rebuild without all stores.
     let mut same: Vec<VersionRow> = Vec::new();

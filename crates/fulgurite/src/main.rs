@@ -45,6 +45,7 @@ mod retrieve;
 mod serve;
 mod setup;
 mod signals;
+mod standard_output;
 mod stores;
 mod tables;
 mod tape_place;
@@ -58,7 +59,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use fulgurite_archive::{Access, Archive, ArchiveError, Replace, settings};
+use fulgurite_archive::{Access, Archive, Replace, settings};
 use fulgurite_domain::Medium;
 
 use args::{Catalogue, Cli, Command, Inspect, Keys, Stores};
@@ -194,7 +195,7 @@ fn main() -> ExitCode {
     });
     let outcome = match result {
         Ok(outcome) => outcome,
-        Err(error) if is_broken_pipe(&error) => return ExitCode::SUCCESS,
+        Err(error) if standard_output::is_closed(&error) => return ExitCode::SUCCESS,
         Err(error) => {
             let outcome = Outcome::of_error(&error);
             let advice = executor::advice(&error).map_or_else(String::new, |advice| format!(". {advice}"));
@@ -233,12 +234,4 @@ fn sentence(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-/// True if standard output is closed. A broken pipe reported by a disk doesn't count: the archive
-/// wraps it in an [`ArchiveError`].
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let is_archive_error = |cause: &(dyn std::error::Error + 'static)| cause.is::<ArchiveError>();
-    !error.chain().any(is_archive_error)
-        && error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -21,6 +21,7 @@ use crate::list::{names_of, unseen_text};
 use crate::own::OwnVersions;
 use crate::progress::Progress;
 use crate::setup::shared_text;
+use crate::standard_output::standard_output;
 use crate::text::{bytes, count, harmless, phrase, time};
 use crate::{Outcome, Session};
 
@@ -346,7 +347,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let unavailable = unavailable_stores(&archive);
     let hindrance_of = |name: &str| unavailable.iter().find(|store| store.store == name).map(|store| store.hindrance);
     let mut outcome = Outcome::Good;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     if !session.json && !rows.is_empty() {
         writeln!(out, "{:32}  {:8}  {:12}  {:9}  {:>10}  health", "platter", "set", "role", "store", "size")?;
     }
@@ -460,7 +461,7 @@ struct Entries {
 }
 
 pub(crate) fn inspect(session: &Session, file: &Path, files: bool) -> Result<Outcome> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let mut printed = Ok(());
     let mut entries = Entries::default();
     let inspection = inspect_file(file, &mut |entry| {

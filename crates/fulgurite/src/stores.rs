@@ -13,6 +13,7 @@ use fulgurite_domain::PlatterId;
 use serde_json::{Value, json};
 
 use crate::diagnostics::{note, trouble};
+use crate::standard_output::standard_output;
 use crate::text::{bytes, phrase};
 use crate::{Outcome, Session};
 
@@ -37,7 +38,7 @@ struct Row<'a> {
 pub(crate) fn list(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let (rows, storeless) = rows(&archive)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     if !session.json {
         writeln!(out, "{:9}  {:10}  {:>8}  {:>10}  {:>10}  folder", "store", "state", "platters", "used", "free")?;
     }

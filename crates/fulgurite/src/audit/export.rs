@@ -9,6 +9,7 @@ use serde_json::json;
 use super::history::event_json;
 use super::{Opened, date, premis};
 use crate::premis::Form;
+use crate::standard_output::standard_output;
 use crate::{Outcome, Session};
 
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 pub(super) fn export(session: &Session, opened: &mut Opened, export: &Export) -> Result<Outcome> {
     const PAGE: usize = 10_000;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let format = export.format.unwrap_or(if session.json { Format::Json } else { Format::Csv });
     let form = match format {
         Format::PremisXml => Some(Form::Xml),

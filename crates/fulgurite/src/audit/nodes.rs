@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{Opened, place};
 use crate::channel::one_of;
 use crate::outcome::Misuse;
+use crate::standard_output::standard_output;
 use crate::{Outcome, Session, diagnostics, places, text};
 
 #[derive(Debug, Subcommand)]
@@ -287,7 +288,7 @@ fn set(
 }
 
 fn list(session: &Session, opened: &Opened) -> Result<Outcome> {
-    let mut out = std::io::stdout().lock();
+    let mut out = standard_output();
     for node in &opened.nodes {
         match session.json {
             true => writeln!(out, "{}", to_json(node))?,
@@ -301,7 +302,7 @@ fn list(session: &Session, opened: &Opened) -> Result<Outcome> {
 }
 
 fn list_removed(session: &Session, opened: &Opened) -> Result<Outcome> {
-    let mut out = std::io::stdout().lock();
+    let mut out = standard_output();
     for RemovedNode { name, place, at, reason, .. } in &opened.removed {
         match session.json {
             true => writeln!(out, "{}", json!({ "name": name, "place": place, "removed_at": at, "reason": reason }))?,

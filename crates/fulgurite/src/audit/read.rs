@@ -9,6 +9,7 @@ use fulgurite_places::{Cause, Place};
 
 use super::{Opened, place};
 use crate::outcome::Misuse;
+use crate::standard_output::standard_output;
 use crate::{Outcome, Session, text};
 
 /// What S3 and Google allow.
@@ -34,7 +35,7 @@ fn found(opened: &mut Opened, copy: &Copy) -> Result<(Box<dyn Place>, String)> {
 /// Writes the bytes of a copy to standard output, whatever they are.
 pub(super) fn read(opened: &mut Opened, copy: &Copy) -> Result<Outcome> {
     let (place, location) = found(opened, copy)?;
-    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, standard_output());
     let (mut failed, mut written) = (None, 0);
     let mut sink = |piece: &[u8]| match out.write_all(piece) {
         Ok(()) => {
@@ -68,7 +69,7 @@ pub(super) fn url(session: &Session, opened: &mut Opened, copy: &Copy, valid: Du
     if session.json {
         session.answer(|| serde_json::json!({ "url": url, "valid_s": valid.as_secs() }));
     } else {
-        writeln!(std::io::stdout().lock(), "{url}")?;
+        writeln!(standard_output(), "{url}")?;
     }
     Ok(Outcome::Good)
 }

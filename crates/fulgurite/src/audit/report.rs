@@ -8,6 +8,7 @@ use clap::Args;
 use fulgurite_audit::report::{self, Summary};
 
 use super::{Opened, now, status};
+use crate::standard_output::standard_output;
 use crate::{Outcome, Session};
 
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ pub(super) fn report(session: &Session, opened: &mut Opened, asked: &Report) -> 
         None
     };
     if let Some(text) = prints {
-        let mut out = std::io::stdout().lock();
+        let mut out = standard_output();
         out.write_all(text.as_bytes())?;
         out.flush()?;
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Opened, date, now};
 use crate::channel::one_of;
+use crate::standard_output::standard_output;
 use crate::{Outcome, Session, text};
 
 #[derive(Debug, Args)]
@@ -310,7 +311,7 @@ pub(super) fn open_slowdowns(incidents: &[Incident]) -> impl Iterator<Item = &In
 pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Problems) -> Result<Outcome> {
     const PAGE: usize = 1_000;
     let states: Vec<State> = problems.state.map_or_else(|| TROUBLED.to_vec(), |state| vec![state]);
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let mut outcome = Outcome::Good;
     for state in states {
         let mut after = None;

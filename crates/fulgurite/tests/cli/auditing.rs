@@ -589,3 +589,18 @@ fn an_archive_tells_lost_objects_from_absent_stores() {
     }
     place.good(&["audit", "run", "--all"]);
 }
+
+/// As a proxy does whose database is down. The error is that of a pipe without a reader, which must
+/// not be taken for standard output.
+#[cfg(unix)]
+#[test]
+fn a_database_that_closes_the_connection_is_a_failure() {
+    let place = Sandbox::empty();
+    let socket = std::os::unix::net::UnixListener::bind(place.path(".s.PGSQL.5432")).expect("a socket");
+    std::thread::spawn(move || socket.incoming().for_each(drop));
+    let url = format!("postgres://postgres@/audit?host={}", place.path("").display());
+    for words in [&["init"][..], &["status"], &["run"], &["report"], &["export"], &["problems"], &["repair", "--apply"]] {
+        let ran = place.run(&[&["audit", "--database", &url], words].concat());
+        assert!(ran.status == 1 && !ran.err.is_empty(), "{words:?}: {ran:?}");
+    }
+}

@@ -332,6 +332,17 @@ fn a_closed_standard_output_does_not_stop_the_work() {
     assert_eq!(place.platters().len(), 1);
 }
 
+#[test]
+fn a_reader_may_take_only_the_beginning() {
+    let place = Sandbox::new(1, &[]);
+    place.write("file", vec![1; 1 << 20]);
+    place.good(&["put", "file"]);
+    let program = env!("CARGO_BIN_EXE_fulgurite");
+    let ran = place.shell(&format!("({program} -A a get file -; echo $? > status) | head -c 10"));
+    assert_eq!((&ran.out[..], &ran.err[..]), (&[1; 10][..], ""));
+    assert_eq!(place.read("status"), b"0\n");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_standard_output_is_an_error() {

@@ -18,6 +18,7 @@ use super::super::run::describe_incident;
 use super::super::status::open_slowdowns;
 use super::super::{Opened, date, now};
 use super::{command, words};
+use crate::standard_output::standard_output;
 use crate::{Outcome, Session, text};
 
 pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
@@ -138,7 +139,7 @@ impl Commands<'_> {
 
 pub(super) fn records(session: &Session, opened: &mut Opened, database: &Path, after: u64) -> Result<Outcome> {
     const PAGE: usize = 10_000;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     if !session.json {
         writeln!(out, "record,time,node,file,by,bytes,expected_s,measured_s,ratio,verdict,detail,command")?;
     }
