@@ -97,8 +97,8 @@ impl PlatterStore for Store {
     }
 }
 
-/// Reads the new catalogue of a rebuild until it is dropped. So its log can't be moved into the file
-/// when the rebuild closes it, as on a full disk.
+/// Reads the new catalogue of a rebuild until it is dropped. So its log can't be moved into the
+/// file when the rebuild closes it, as on a full disk.
 struct Reader {
     fresh: PathBuf,
     held: Mutex<Option<rusqlite::Connection>>,

@@ -158,6 +158,8 @@ pub trait Catalogue: Send {
     /// Returns the highest identifier of a version, listed, unlisted or removed. Identifiers begin
     /// with their time.
     fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError>;
+    /// The row that was added last: later ones have higher numbers. `None` if there is none.
+    fn newest_row(&mut self) -> Result<Option<VersionRowId>, CatalogueError>;
     /// Forgets a set in state [`SetState::Writing`]. Its content is still staged.
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;
     /// Forgets a complete set, and leaves its platters out of later rebuilds. Returns `false` and

@@ -325,6 +325,13 @@ impl Catalogue for SqliteCatalogue {
         self.look("find the newest version", listing::newest_id)
     }
 
+    fn newest_row(&mut self) -> Result<Option<VersionRowId>, CatalogueError> {
+        self.look("find the newest row", |connection| {
+            let newest: Option<i64> = connection.query_row("SELECT max(version) FROM version", [], |row| row.get(0))?;
+            Ok(newest.map(VersionRowId))
+        })
+    }
+
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {
         self.change("abandon a set", |connection| sets::abandon(connection, set))
     }

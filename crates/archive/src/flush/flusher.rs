@@ -24,6 +24,9 @@ use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
 use crate::watch::{Trouble, Unwatched, Watcher};
 
+/// No row has a higher number.
+const EVERYTHING: VersionRowId = VersionRowId(i64::MAX);
+
 /// Extents that one transaction records. 2,000 take some 30 ms, in which puts wait.
 const EXTENTS_MAX: usize = 2_000;
 /// Pause between such transactions.
@@ -156,18 +159,22 @@ pub(super) struct Flusher<'scope, 'env> {
     finishing: Option<Finishing<'scope>>,
     /// True while only full sets are to be written.
     only_full: bool,
+    /// Later versions stay staged.
+    up_to: VersionRowId,
     report: FlushReport,
 }
 
 impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self { archive, scope, unreadable: HashSet::new(), finishing: None, only_full: false, report: FlushReport::default() }
+        Self { archive, scope, unreadable: HashSet::new(), finishing: None, only_full: false, up_to: EVERYTHING, report: FlushReport::default() }
     }
 
-    /// Writes everything that is staged, and reports all that this flusher did.
+    /// Writes everything that is staged now, and reports all that this flusher did. Beside clients
+    /// that put small objects all the time, it would otherwise write one tiny set after another.
     pub(super) fn flush(mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         // Versions found unreadable so far were reported without a watcher.
         self.unreadable.clear();
+        self.up_to = self.archive.catalogue().newest_row()?.unwrap_or(EVERYTHING);
         while self.next(watcher)? {
             if watcher.is_stopped() {
                 self.await_finishing(watcher)?;
@@ -270,7 +277,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let bounds = bounds(archive);
         let nothing = HashMap::new();
         let written_parts = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.written_parts);
-        let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, written_parts)?;
+        let (items, staged) = gather(archive, bounds.capacity(), self.up_to, &self.unreadable, written_parts)?;
         let is_full = || {
             let bytes: u64 = items.iter().map(|item| item.object_bytes - item.start).sum();
             bytes >= bounds.capacity() || staged.iter().map(Staged::memory_bytes).sum::<u64>() >= versions_memory_max(archive)
@@ -387,6 +394,37 @@ mod tests {
         // What is written does not count in a later flush either.
         assert_eq!(full_sets(&archive), 0);
         assert_eq!(archive.flush(&Unwatched).expect("flushed").sets, 1);
+    }
+
+    /// A client that puts one object whenever the flush has done some work. Their names come first.
+    struct Client<'a> {
+        archive: &'a Archive,
+        puts: std::sync::atomic::AtomicU64,
+    }
+
+    impl Watcher for Client<'_> {
+        fn done(&self, _objects: u64, _bytes: u64) {
+            let number = self.puts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let reader = Box::new(std::io::Cursor::new(vec![3; 100]));
+            let source = Source::Stream { reader, name: ObjectName(format!("a{number}").into()) };
+            // Not for ever, or a flush that doesn't end would hang the test.
+            if number < 100 {
+                self.archive.put(std::iter::once(source), &Unwatched).expect("put");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flush_ends_although_clients_go_on() {
+        let home = tempfile::tempdir().expect("a folder");
+        let archive = staged(home.path(), 0.1);
+        let client = Client { archive: &archive, puts: Default::default() };
+        let report = archive.flush(&client).expect("flushed");
+        assert_eq!((report.sets, report.versions), (1, 1));
+        let puts = client.puts.into_inner().min(100);
+        let left = archive.catalogue().staged_totals().expect("totals").versions;
+        assert!(puts > 0 && left == puts, "{left} of {puts} versions are staged");
+        assert_eq!(archive.flush(&Unwatched).expect("flushed").versions, puts);
     }
 
     #[test]

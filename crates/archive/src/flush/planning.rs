@@ -70,6 +70,7 @@ impl Staged {
 pub(super) fn gather(
     archive: &Archive,
     capacity: u64,
+    up_to: VersionRowId,
     unreadable: &HashSet<VersionRowId>,
     written_parts: &HashMap<VersionRowId, WrittenPart>,
 ) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
@@ -81,7 +82,7 @@ pub(super) fn gather(
     while bytes < capacity && memory < memory_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
-        for row in page.into_iter().filter(|row| !unreadable.contains(&row.row_id)) {
+        for row in page.into_iter().filter(|row| row.row_id <= up_to && !unreadable.contains(&row.row_id)) {
             // A part of a large object may be on platters of earlier sets.
             let written = match written_parts.get(&row.row_id) {
                 Some(part) if part.end == row.stored_bytes => continue,

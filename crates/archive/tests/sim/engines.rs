@@ -123,6 +123,9 @@ impl Catalogue for FaultyCatalogue {
     fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError> {
         self.engine.newest_id()
     }
+    fn newest_row(&mut self) -> Result<Option<VersionRowId>, CatalogueError> {
+        self.engine.newest_row()
+    }
     fn forget_set(&mut self, set: SetId) -> Result<bool, CatalogueError> {
         self.change("forget_set", |engine| engine.forget_set(set))
     }
