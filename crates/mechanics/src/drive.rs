@@ -277,8 +277,12 @@ impl DriveMachine {
         (time, state)
     }
 
-    pub(crate) fn statistics(&self, now: Micros) -> DriveStatistics {
-        DriveStatistics { time: self.time_until(now).0, ..self.statistics }
+    /// The sums up to now. An endless verification may go on for the whole measured interval, so
+    /// the tracks that it has verified count before it ends.
+    pub(crate) fn statistics(&self, now: Micros, site: &Site) -> DriveStatistics {
+        let under_way = self.running.and_then(|running| running.verified(now, site)).unwrap_or(0);
+        let tracks_verified = self.statistics.tracks_verified + u64::from(under_way);
+        DriveStatistics { time: self.time_until(now).0, tracks_verified, ..self.statistics }
     }
 }
 

@@ -379,7 +379,7 @@ impl<L: MotionLog> Mechanics<L> {
     /// Statistics of a drive up to now.
     #[must_use]
     pub fn drive_statistics(&self, drive: Drive, now: Micros) -> DriveStatistics {
-        self.drives[usize::from(drive.0)].statistics(now)
+        self.drives[usize::from(drive.0)].statistics(now, &self.site)
     }
 
     /// Counts the platters in the library and verifies that each is in exactly one place. Visits

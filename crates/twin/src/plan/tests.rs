@@ -116,6 +116,16 @@ fn more_ingest_and_later_years_never_need_fewer_machines() {
 }
 
 #[test]
+fn an_archive_that_is_hardly_read_needs_one_library() {
+    // Its drives verify all the time, and no read interrupts them.
+    let plan = small(&["ingest.per_month=1 GB", "reads.per_second=0.000001 /s", "years=1"]);
+    let outcome = plan_of(&plan);
+    let last = outcome.years.last().expect("a year");
+    assert_eq!((outcome.years.len(), last.size.libraries), (1, 1));
+    assert!(last.trial.verification > 1.0, "{}", last.trial.verification);
+}
+
+#[test]
 fn an_unreachable_level_is_reported_with_its_limit() {
     // Half of the reads in 6 s: the way to a drive alone takes longer.
     let outcome = plan_of(&small(&["service.within=66 s", "service.for_decoding=60 s", "service.share=50 %"]));
