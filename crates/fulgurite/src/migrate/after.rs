@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use fulgurite_migration::run::again::{self, Finding, Findings};
+use fulgurite_migration::run::again::{self, Finding, Findings, Shared};
 use fulgurite_migration::run::database::{FileRow, State, Totals};
 use serde_json::{Value, json};
 
+use super::apart::{self, Unproven};
 use super::folder::{Migration, now_s};
 use super::lock::Holder;
 use crate::archive_place::ArchivePlace;
@@ -26,6 +27,7 @@ pub(crate) struct Forget {
 
 pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
     let mut migration = Migration::change(folder, Holder::Scan)?;
+    apart::check(&migration, Unproven::GoesOn)?;
     let destination = migration.destination()?;
     let threads = threads(&migration);
     let stop = stop()?;
@@ -102,6 +104,7 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     if !asked.yes {
         return say_forgettable(session, &migration, until);
     }
+    apart::check(&migration, Unproven::Fails).context("no file was removed")?;
     let (source, destination) = (migration.source()?, migration.destination()?);
     let threads = threads(&migration);
     let stop = stop()?;
@@ -110,6 +113,11 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
         !stop.load(Ordering::Relaxed)
     };
     let findings = again::release(&mut migration.database, &*source, &destination, threads, until, tell)?;
+    if let Some(Shared { name, is_back }) = &findings.shared {
+        let name = text::harmless(name);
+        let end = if *is_back { "It was put back" } else { "It is LOST, unless a trash or a backup has it" };
+        bail!("removing {name} from the source removed it from the destination, too: they are the same place. {end}; nothing else was removed after it");
+    }
     let is_stopped = stop.load(Ordering::Relaxed);
     let held = releasable(&migration, until)?.held;
     session.answer(|| {
@@ -191,7 +199,7 @@ fn stop() -> Result<Arc<AtomicBool>> {
 
 fn name(row: &FileRow, finding: &Finding, place: &str) {
     let reason = match finding {
-        Finding::Good | Finding::Gone => return,
+        Finding::Good | Finding::Gone | Finding::Shared { .. } => return,
         Finding::Wrong(reason) | Finding::Missing(reason) | Finding::Unknown(reason) => reason,
     };
     let value =

@@ -126,8 +126,12 @@ impl Migration {
     /// The destination. A server or another command may be changing it, unless it is an archive
     /// that is being written to: [`archive`](Self::archive).
     pub(super) fn destination(&self) -> Result<PlaceDestination> {
-        let place = open(&self.settings.destination).context("the destination")?;
-        Ok(PlaceDestination::new(place.into()))
+        Ok(PlaceDestination::new(self.destination_place()?.into()))
+    }
+
+    /// The destination as a place. Files can't be written to an archive this way.
+    pub(super) fn destination_place(&self) -> Result<Box<dyn Place>> {
+        open(&self.settings.destination).context("the destination")
     }
 
     /// The archive that is the destination, to write to it; `None` if the destination is another

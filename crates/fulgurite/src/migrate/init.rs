@@ -2,9 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -13,9 +11,10 @@ use fulgurite_digest::Digest;
 use fulgurite_migration::run::database::{AddedDigests, State};
 use fulgurite_migration::run::inventory::{Inventoried, family_of};
 use fulgurite_migration::run::settings::new_file;
-use fulgurite_places::{Cause, LeftOut, Place, Refusal};
+use fulgurite_places::{Cause, LeftOut};
 use fulgurite_service::control::is_served;
 
+use super::apart::{self, Probed};
 use super::folder::{self, Migration};
 use super::lock::Holder;
 use crate::archive_place::ArchivePlace;
@@ -72,7 +71,14 @@ pub(super) fn init(session: &Session, asked: &Init) -> Result<Outcome> {
     }
     // Archives are compared by their folders.
     if ArchivePlace::home_of(&to).is_none() {
-        probe(&*source, &*destination)?;
+        match apart::probe(&*destination, &*source, ["destination", "source"]) {
+            Probed::Apart => {}
+            Probed::Same => {
+                let same = "the source and the destination are the same place: a file written to one appears at the other";
+                return Err(Misuse(same.to_owned()).into());
+            }
+            Probed::Unknown(error) => return Err(error),
+        }
     }
     let mut given = [place_settings("source", &from, &from_options), place_settings("destination", &to, &to_options)].concat();
     if let Some(library) = tape_place::open(&from) {
@@ -206,15 +212,7 @@ fn add_digests(migration: &mut Migration, path: &PathBuf) -> Result<AddedDigests
 /// refuses a destination among the files of an archive.
 fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result<()> {
     let refuse = |why: &str| Err(Misuse(why.to_owned()).into());
-    let folder_of = |place: &str| {
-        let path = place
-            .strip_prefix("folder:")
-            .or_else(|| place.strip_prefix("archive:"))
-            .or_else(|| place.strip_prefix("tapes:"))
-            .map(PathBuf::from);
-        path.and_then(|path| std::fs::canonicalize(path).ok())
-    };
-    let (source, destination) = (folder_of(from), folder_of(to));
+    let (source, destination) = (apart::folder_of(from), apart::folder_of(to));
     let archive = |path: &PathBuf| path.ancestors().find(|above| above.join(fulgurite_archive::settings::FILE).is_file()).map(text::path);
     if ArchivePlace::home_of(to).is_none()
         && let Some(archive) = destination.as_ref().and_then(archive)
@@ -225,13 +223,10 @@ fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result
     let own = std::path::absolute(&asked.folder)?;
     let own =
         own.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| real.join(own.strip_prefix(above).unwrap_or(&own))));
-    if let (Some(source), Some(destination)) = (&source, &destination) {
-        if identity(source) == identity(destination) {
-            return refuse("the source and the destination are the same place, or in the same archive");
-        }
-        if source.starts_with(destination) || destination.starts_with(source) {
-            return refuse("one of the source and the destination is inside the other");
-        }
+    if let (Some(source), Some(destination)) = (&source, &destination)
+        && let Some(why) = apart::overlap(source, destination)
+    {
+        return refuse(why);
     }
     for (what, place) in [("source", &source), ("destination", &destination)] {
         if let (Some(place), Some(own)) = (place, &own)
@@ -245,26 +240,4 @@ fn check_apart(asked: &Init, from: &str, to: &str, same_options: bool) -> Result
         return refuse("the source and the destination are the same place, or one is inside the other");
     }
     Ok(())
-}
-
-/// What a path refers to, however it is mounted.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// Writes a file to the destination and looks for it at the source: a place may have several
-/// addresses.
-fn probe(source: &dyn Place, destination: &dyn Place) -> Result<()> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let name = format!(".fulgurite-migration-{}-{}", std::process::id(), since.as_nanos());
-    let refusal = |what: &str, refusal: Refusal| anyhow!("can't {what} the destination, {}: {refusal}", destination.describe());
-    let mut connection = destination.connect().map_err(|error| refusal("use", error))?;
-    connection.write_new(&name, 0, &mut std::io::empty()).map_err(|error| refusal("write to", error))?;
-    let found = source.connect().and_then(|mut source| source.length(&name));
-    connection.remove(&name).map_err(|error| refusal("remove a file from", error))?;
-    match found {
-        Ok(_) => Err(Misuse("the source and the destination are the same place: a file written to one appears at the other".into()).into()),
-        Err(Refusal { cause: Cause::Missing, .. }) => Ok(()),
-        Err(refusal) => Err(anyhow!("can't use the source, {}: {refusal}", source.describe())),
-    }
 }

@@ -5,6 +5,7 @@
 //! wrong, or the command was stopped or failed; 2 if settings or arguments are invalid.
 
 mod after;
+mod apart;
 mod archive;
 mod compared;
 mod folder;

@@ -15,6 +15,7 @@ use fulgurite_migration::run::destination::Destination;
 use fulgurite_migration::run::{self, Setup};
 use serde_json::{Value, json};
 
+use super::apart::{self, Unproven};
 use super::folder::{Migration, now_s, shown, write_json};
 use super::init::say_left_out;
 use super::lock::Holder;
@@ -38,6 +39,7 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let mut migration = Migration::change(&asked.folder, Holder::Run)?;
     // First: while this run holds the lock, `status` takes unfinished progress for its own.
     let earlier = RunProgress::of_earlier(&migration)?;
+    apart::check(&migration, Unproven::GoesOn)?;
     if !migration.has_inventory()? {
         let found = migration.take_inventory(&mut |_| {})?;
         session.say(&format!("The source has {}.", text::count(found.files, "file")));

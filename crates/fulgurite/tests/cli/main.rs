@@ -10,6 +10,7 @@ mod damage;
 mod decoding;
 mod deleting;
 mod demo;
+mod forgetting;
 mod getting;
 mod glass;
 mod inspecting;

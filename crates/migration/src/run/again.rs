@@ -4,14 +4,17 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
-use fulgurite_digest::Digest;
+use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_places::{Cause, Connection, Place, Refusal};
 
 use super::database::{Change, Database, DatabaseError, FileRow, State};
-use super::destination::{BackReader, Destination, read_sha256};
+use super::destination::{BackReader, Destination};
 
 /// Files that are handled between two transactions.
 const PAGE: usize = 1_000;
+
+/// The largest file that is kept in memory until its removal has proved right.
+const KEPT_BYTES_MAX: u64 = 16 << 20;
 
 /// What became of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +29,24 @@ pub enum Finding {
     Missing(String),
     /// The place could not say.
     Unknown(String),
+    /// When it was removed from the source, the destination didn't have it any more either.
+    Shared {
+        /// True if it was put back.
+        is_back: bool,
+    },
+}
+
+/// A file that shows that the source and the destination are one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    /// Its name.
+    pub name: String,
+    /// True if it was put back.
+    pub is_back: bool,
 }
 
 /// Counts of findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings {
     /// Files that are as they were migrated, and their bytes.
     pub good: (u64, u64),
@@ -41,6 +58,8 @@ pub struct Findings {
     pub unknown: u64,
     /// True if no file was there any more, so that nothing was recorded of the last ones.
     pub is_absent: bool,
+    /// A file that was removed from both places at once; nothing was removed after it.
+    pub shared: Option<Shared>,
 }
 
 impl Findings {
@@ -50,6 +69,7 @@ impl Findings {
             Finding::Gone => self.gone += 1,
             Finding::Wrong(_) | Finding::Missing(_) => self.wrong += 1,
             Finding::Unknown(_) => self.unknown += 1,
+            Finding::Shared { is_back } => self.shared = Some(Shared { name: row.name.clone(), is_back: *is_back }),
         }
     }
 }
@@ -128,7 +148,9 @@ pub fn scan(
 /// Removes from the source what was migrated at `until` or before, in seconds since 1970. Each file
 /// is read once more at the destination and at the source. One that is no longer as it was migrated
 /// stays, because its bytes are nowhere else. Files that are gone are recorded as released only if
-/// others were there.
+/// others were there. After each removal the destination must still have the file; otherwise the
+/// places are one, and the release ends. Up to 1,000 files are removed at a time, and the smallest
+/// of them first, alone.
 ///
 /// # Errors
 /// [`DatabaseError`]. What was removed before is recorded.
@@ -143,11 +165,18 @@ pub fn release(
     let (mut findings, mut after) = (Findings::default(), 0);
     let connect = || Ok(Box::new(Both { source: source.connect()?, destination: destination.back_reader()? }));
     loop {
-        let rows = database.migrated_until(until, after, PAGE)?;
+        let mut rows = database.migrated_until(until, after, PAGE)?;
         let Some(last) = rows.last() else { return Ok(findings) };
         after = last.id;
+        // It can be put back, if it is the first that shows that both places are one.
+        let smallest = (0..rows.len()).min_by_key(|&index| rows[index].bytes).expect("there is one");
+        rows.swap(0, smallest);
+        let release = |both: &mut Box<Both>, row: &FileRow| both.release(row);
         // No fresh connections within a page: one would accept an empty mount point.
-        let found = each(&rows, threads, &connect, &|both: &mut Box<Both>, row| both.release(row), false);
+        let mut found = each(&rows[..1], 1, &connect, &release, false);
+        if !matches!(found[0], Finding::Shared { .. }) {
+            found.extend(each(&rows[1..], threads, &connect, &release, false));
+        }
         let is_present = found.contains(&Finding::Good);
         let (mut changes, mut goes_on) = (Vec::new(), true);
         for (row, finding) in rows.iter().zip(&found) {
@@ -156,9 +185,13 @@ pub fn release(
             if *finding == Finding::Good || *finding == Finding::Gone && is_present {
                 changes.push((row.id, Change::Released));
             }
+            if *finding == (Finding::Shared { is_back: false }) {
+                let reason = "released from the source, and then the destination didn't have it any more: they were one place".to_owned();
+                changes.extend([(row.id, Change::Released), (row.id, Change::Failed { reason })]);
+            }
         }
         database.record(&changes)?;
-        if !goes_on {
+        if !goes_on || findings.shared.is_some() {
             return Ok(findings);
         }
     }
@@ -177,7 +210,7 @@ impl Both {
             Finding::Good => {}
             Finding::Wrong(reason) | Finding::Missing(reason) => return Finding::Wrong(format!("at the destination {reason}")),
             Finding::Unknown(reason) => return Finding::Unknown(format!("at the destination: {reason}")),
-            Finding::Gone => unreachable!("a check removes nothing"),
+            Finding::Gone | Finding::Shared { .. } => unreachable!("a check removes nothing"),
         }
         let unknown = |refusal: Refusal| Finding::Unknown(refusal.to_string());
         let before = match self.source.revision(&row.name) {
@@ -185,7 +218,17 @@ impl Both {
             Err(Refusal { cause: Cause::Missing, .. }) => return Finding::Gone,
             Err(refusal) => return unknown(refusal),
         };
-        match checked(read_sha256(&mut *self.source, &row.name), row) {
+        let (mut kept, mut digester) = (Vec::new(), Digester::new(&[Algorithm::Sha256]));
+        let mut sink = |piece: &[u8]| {
+            digester.update(piece);
+            if row.bytes <= KEPT_BYTES_MAX {
+                kept.extend_from_slice(piece);
+            }
+            true
+        };
+        let read = self.source.read(&row.name, &mut sink);
+        let read = read.map(|bytes| (bytes, digester.finish().pop().expect("one digest for one algorithm")));
+        match checked(read, row) {
             Finding::Good => {}
             Finding::Missing(_) if matches!(self.source.length(&row.name), Err(Refusal { cause: Cause::Missing, .. })) => {
                 return Finding::Gone;
@@ -193,10 +236,24 @@ impl Both {
             finding => return finding,
         }
         match self.source.revision(&row.name) {
-            Ok(after) if after == before => self.source.remove(&row.name).map_or_else(unknown, |()| Finding::Good),
+            Ok(after) if after == before => match self.source.remove(&row.name) {
+                Ok(()) => self.removed(row, &kept),
+                Err(refusal) => unknown(refusal),
+            },
             Ok(_) => Finding::Wrong("it changed while it was read".to_owned()),
             Err(refusal) => unknown(refusal),
         }
+    }
+
+    /// After a removal from the source: the destination must still have the file. If it doesn't,
+    /// puts the file back, if `kept` is its content.
+    fn removed(&mut self, row: &FileRow, kept: &[u8]) -> Finding {
+        if !matches!(self.destination.length(&row.name), Err(Refusal { cause: Cause::Missing, .. })) {
+            return Finding::Good;
+        }
+        let mut content = kept;
+        let is_back = kept.len() as u64 == row.bytes && self.source.write_new(&row.name, row.bytes, &mut content).is_ok();
+        Finding::Shared { is_back }
     }
 }
 

@@ -13,7 +13,7 @@ use fulgurite_chance::Xorshift;
 use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_places::{Cause, Connection, Listed, Refusal};
 
-use super::again::{self, Finding};
+use super::again::{self, Finding, Shared};
 use super::database::{InventoryRow, State};
 use super::destination::PlaceDestination;
 use super::spool::Blocks;
@@ -551,6 +551,20 @@ fn only_what_is_still_as_it_was_migrated_is_released() {
     let expected: String = files.iter().map(|(name, content)| format!("{}  {name}\n", digest(Algorithm::Sha256, content).hex())).collect();
     assert_eq!(text, expected);
     assert_eq!(again::scan(&mut database, &destination, 2, 1, &mut |_, _| true).expect("scanned").good.0, 50);
+}
+
+#[test]
+fn a_release_of_places_that_are_one_ends_after_the_smallest_file_and_puts_it_back() {
+    let files = some_files(50);
+    let case = Case::new(&files);
+    case.all_arrived();
+    let one = case.destination.clone();
+    let destination = PlaceDestination::new(Arc::new(At(one.clone())));
+    let findings = again::release(&mut case.database(), &At(one.clone()), &destination, 3, u64::MAX >> 1, &mut |_, _| true);
+    let smallest = files.iter().min_by_key(|(_, content)| content.len()).expect("a file").0;
+    assert_eq!(findings.expect("released").shared, Some(Shared { name: smallest.clone(), is_back: true }));
+    assert!(one.files() == files);
+    assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 50);
 }
 
 #[test]

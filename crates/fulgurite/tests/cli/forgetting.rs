@@ -1,0 +1,33 @@
+//! What `migrate forget` must not remove.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::support::Sandbox;
+
+/// Lets files be removed, and tried again, at once.
+fn without_hold(place: &Sandbox) {
+    let settings = String::from_utf8(place.read("m/migration.toml")).expect("text");
+    place.write("m/migration.toml", settings + "[rules]\nhold = \"0 s\"\nretry_after = \"1 s\"\n");
+}
+
+#[test]
+fn a_source_that_leads_to_the_destination_by_now_is_refused_and_nothing_is_removed() {
+    let place = Sandbox::empty();
+    place.write("old/f1", b"a");
+    place.write("new/.keep", b"");
+    place.good(&["migrate", "init", "m", "--from=old", "--to=new"]);
+    without_hold(&place);
+    place.good(&["migrate", "run", "m"]);
+    fs::remove_dir_all(place.path("old")).expect("removed");
+    for (target, why) in [("new", "are the same place"), ("new/sub", "is inside the other"), (".", "is inside the other")] {
+        fs::create_dir_all(place.path(target)).expect("made");
+        symlink(target, place.path("old")).expect("a link");
+        place.run(&["migrate", "forget", "m", "--yes"]).fails_with(1, "no file was removed");
+        for command in [&["forget", "m", "--yes"][..], &["run", "m"], &["scan", "m"]] {
+            place.run(&[&["migrate"], command].concat()).fails_with(1, why);
+        }
+        assert_eq!(place.read("new/f1"), b"a");
+        fs::remove_file(place.path("old")).expect("removed");
+    }
+}
