@@ -135,6 +135,11 @@ impl ArchivePlace {
         })
     }
 
+    /// Number of versions in the archive's staging that are not on platters yet.
+    pub(crate) fn staged_versions(home: &Path) -> Result<u64, ArchiveError> {
+        Ok(Archive::open(home, Access::Read)?.catalogue().staged_totals()?.versions)
+    }
+
     /// Where the archive is that an address stands for, if it is an archive's.
     pub(crate) fn home_of(address: &str) -> Option<&Path> {
         address.strip_prefix(SCHEME).map(Path::new)
@@ -175,6 +180,11 @@ impl ArchiveConnection {
         };
         let sha256 = Digest::new(Algorithm::Sha256, &found.0).expect("it has the length of a SHA-256");
         Ok((row.record.size, sha256))
+    }
+
+    /// True if a file is not on platters yet, but only in staging.
+    pub(crate) fn is_staged(&mut self, location: &str) -> Result<bool, Refusal> {
+        self.newest(location).map(|row| !row.archived)
     }
 
     /// The newest version of a file.

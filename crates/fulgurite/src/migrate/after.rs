@@ -36,7 +36,7 @@ pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
         !stop.load(Ordering::Relaxed)
     };
     let before = migration.database.totals()?;
-    let findings = again::scan(&mut migration.database, &destination, threads, now_s(), tell)?;
+    let findings = again::scan(&mut migration.database, &*destination, threads, now_s(), tell)?;
     if findings.wrong > 0 && !findings.is_absent {
         migration.remove_certificate()?;
     }
@@ -112,7 +112,7 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
         name(row, finding, "stays at the source");
         !stop.load(Ordering::Relaxed)
     };
-    let findings = again::release(&mut migration.database, &*source, &destination, threads, until, tell)?;
+    let findings = again::release(&mut migration.database, &*source, &*destination, threads, until, tell)?;
     if let Some(Shared { name, is_back }) = &findings.shared {
         let name = text::harmless(name);
         let end = if *is_back { "It was put back" } else { "It is LOST, unless a trash or a backup has it" };
@@ -123,6 +123,7 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     session.answer(|| {
         let mut answer = findings_json(&findings, is_stopped);
         answer["held"] = held.into();
+        answer["staged"] = findings.buffered.into();
         answer
     });
     session.say(&format!("Removed {}, {}, from the source.", text::count(findings.good.0, "file"), text::bytes(findings.good.1)));
@@ -134,13 +135,18 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
             session.warn("None was there, so nothing is recorded: is the source mounted?");
         }
     }
+    if findings.buffered > 0 {
+        let stays = text::phrase(findings.buffered, "file stays", "files stay");
+        session.warn(&format!("{stays}: the archive has only staged what was migrated. Run `fulgurite flush`, then this again."));
+    }
     if findings.wrong + findings.unknown > 0 {
         let stayed = findings.wrong + findings.unknown;
         let stays = text::phrase(stayed, "file stays", "files stay");
         session.warn(&format!("{stays}: a place has other content than was migrated, or can't be read."));
     }
     let nothing_there = findings.gone > 0 && findings.good.0 == 0;
-    Ok(Outcome::troubled_if(is_stopped || nothing_there || findings.wrong + findings.unknown > 0))
+    let stayed = findings.buffered + findings.wrong + findings.unknown;
+    Ok(Outcome::troubled_if(is_stopped || nothing_there || stayed > 0))
 }
 
 /// Files that the source still has: how many may be removed, their bytes, and how many are held.
@@ -183,7 +189,18 @@ fn say_forgettable(session: &Session, migration: &Migration, until: u64) -> Resu
         migration.settings.source.place
     ));
     say_held(session, migration, held);
+    say_staged(session, migration.staged_versions());
     Ok(Outcome::Good)
+}
+
+/// Says that the destination, an archive, has staged files that are not on platters.
+pub(super) fn say_staged(session: &Session, staged: Option<u64>) {
+    if let Some(staged @ 1..) = staged {
+        let versions = text::phrase(staged, "version is", "versions are");
+        session.warn(&format!(
+            "{versions} only in the staging of the destination, and not on platters: `fulgurite flush` writes them. Until then              `fulgurite migrate forget` keeps these files at the source."
+        ));
+    }
 }
 
 fn threads(migration: &Migration) -> u16 {
@@ -199,7 +216,7 @@ fn stop() -> Result<Arc<AtomicBool>> {
 
 fn name(row: &FileRow, finding: &Finding, place: &str) {
     let reason = match finding {
-        Finding::Good | Finding::Gone | Finding::Shared { .. } => return,
+        Finding::Good | Finding::Gone | Finding::Buffered | Finding::Shared { .. } => return,
         Finding::Wrong(reason) | Finding::Missing(reason) | Finding::Unknown(reason) => reason,
     };
     let value =

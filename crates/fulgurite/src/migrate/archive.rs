@@ -93,6 +93,19 @@ impl Destination for ArchiveDestination {
     }
 }
 
+/// An archive from which a migration's files are read back, and to which none is written.
+pub(super) struct ReadOnlyArchive(pub(super) ArchivePlace);
+
+impl Destination for ReadOnlyArchive {
+    fn writer(&self) -> Result<Box<dyn LotWriter>, Refusal> {
+        Err(Refusal::new(Cause::Unsupported, "the archive is open for reading only"))
+    }
+
+    fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal> {
+        Ok(Box::new(ArchiveReader(self.0.open()?)))
+    }
+}
+
 struct ArchiveReader(ArchiveConnection);
 
 impl BackReader for ArchiveReader {
@@ -102,6 +115,10 @@ impl BackReader for ArchiveReader {
 
     fn length(&mut self, location: &str) -> Result<u64, Refusal> {
         self.0.length(location)
+    }
+
+    fn is_buffered(&mut self, location: &str) -> Result<bool, Refusal> {
+        self.0.is_staged(location)
     }
 }
 

@@ -21,13 +21,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_migration::run::database::Database;
-use fulgurite_migration::run::destination::PlaceDestination;
+use fulgurite_migration::run::destination::{Destination, PlaceDestination};
 use fulgurite_migration::run::inventory::{self, Inventoried};
 use fulgurite_migration::run::settings::{FILE, MigrationSettings, PlaceSettings};
 use fulgurite_places::{LeftOut, Place};
 use serde_json::{Value, json};
 
-use super::archive::ArchiveDestination;
+use super::archive::{ArchiveDestination, ReadOnlyArchive};
 use super::lock::{self, Holder};
 use crate::archive_place::{ArchiveFolder, ArchivePlace};
 use crate::outcome::Misuse;
@@ -125,8 +125,12 @@ impl Migration {
 
     /// The destination. A server or another command may be changing it, unless it is an archive
     /// that is being written to: [`archive`](Self::archive).
-    pub(super) fn destination(&self) -> Result<PlaceDestination> {
-        Ok(PlaceDestination::new(self.destination_place()?.into()))
+    pub(super) fn destination(&self) -> Result<Arc<dyn Destination>> {
+        let settings = &self.settings.destination;
+        Ok(match ArchivePlace::of(&settings.place, &options(&settings.options)?)? {
+            Some(archive) => Arc::new(ReadOnlyArchive(archive)),
+            None => Arc::new(PlaceDestination::new(self.destination_place()?.into())),
+        })
     }
 
     /// The destination as a place. Files can't be written to an archive this way.
@@ -140,6 +144,13 @@ impl Migration {
         let destination = &self.settings.destination;
         let Some(home) = ArchivePlace::home_of(&destination.place) else { return Ok(None) };
         Ok(Some(ArchiveDestination::open(home, ArchiveFolder::of(&options(&destination.options)?)?)?))
+    }
+
+    /// Versions in the staging of the destination, if that is an archive that can be read. Other
+    /// programs may have put some of them there.
+    pub(super) fn staged_versions(&self) -> Option<u64> {
+        let home = ArchivePlace::home_of(&self.settings.destination.place)?;
+        ArchivePlace::staged_versions(home).ok()
     }
 
     pub(super) fn has_inventory(&self) -> Result<bool> {

@@ -60,7 +60,7 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let archive = migration.archive()?.map(Arc::new);
     let destination: Arc<dyn Destination> = match &archive {
         Some(archive) => archive.clone(),
-        None => Arc::new(migration.destination()?),
+        None => migration.destination()?,
     };
     let settings = &migration.settings;
     let setup = Setup {

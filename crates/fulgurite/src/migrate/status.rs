@@ -10,6 +10,7 @@ use fulgurite_migration::quantities::time;
 use fulgurite_migration::run::database::{State, Totals};
 use serde_json::json;
 
+use super::after::say_staged;
 use super::folder::{Migration, shown};
 use super::lock::Holder;
 use super::progress::RunProgress;
@@ -27,6 +28,8 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     // The figures of an earlier run say nothing of the one that is going on.
     let progress = last.as_ref().filter(|progress| is_running && progress.ended_at.is_none());
     let (source, destination) = (shown(&migration.settings.source)?, shown(&migration.settings.destination)?);
+    // A run writes to the archive, and flushes it at its end.
+    let staged = if is_running { None } else { migration.staged_versions() };
     session.answer(|| {
         json!({
             "source": source, "destination": destination,
@@ -34,6 +37,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
             "has_inventory": has_inventory, "has_run": has_run, "recalled": recalled,
             "left_s": progress.map(|progress| progress.left_s),
             "left_interval_s": progress.map(|progress| progress.left_interval_s),
+            "staged_versions": staged,
             "set_aside": last.as_ref().map_or(&[][..], |last| &last.set_aside),
         })
     });
@@ -50,6 +54,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     if recalled > 0 {
         session.say(&format!("{} waiting; they are migrated first.", text::phrase(recalled, "recalled file is", "recalled files are")));
     }
+    say_staged(session, staged);
     session.say(&state(progress, holder, is_paused));
     last.iter().flat_map(|last| last.set_aside_lines(is_running)).for_each(|line| session.warn(&line));
     Ok(Outcome::Good)

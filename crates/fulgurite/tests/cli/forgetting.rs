@@ -31,3 +31,26 @@ fn a_source_that_leads_to_the_destination_by_now_is_refused_and_nothing_is_remov
         fs::remove_file(place.path("old")).expect("removed");
     }
 }
+
+#[test]
+fn files_that_an_archive_has_only_staged_stay_at_the_source() {
+    let place = Sandbox::new(3, &["--set=2+1"]);
+    for name in ["1", "2", "3"] {
+        place.write(format!("source/{name}"), name);
+    }
+    place.good(&["migrate", "init", "m", "--from=source", "--to=archive:a"]);
+    without_hold(&place);
+    place.good(&["migrate", "run", "m", "--no-flush"]);
+    let status = place.good(&["migrate", "status", "m"]).text();
+    assert!(status.contains("3 versions are only in the staging"), "{status}");
+    assert_eq!(place.good(&["migrate", "status", "m", "--json"]).json()["staged_versions"], 3);
+    let forgotten = place.run(&["migrate", "forget", "m", "--yes"]);
+    assert!(forgotten.status == 1 && forgotten.text().contains("3 files stay: the archive has only staged"), "{forgotten:?}");
+    let forgotten = place.run(&["migrate", "forget", "m", "--yes", "--json"]);
+    assert_eq!((forgotten.status, &forgotten.json()["good"], &forgotten.json()["staged"]), (1, &0.into(), &3.into()));
+    assert_eq!(fs::read_dir(place.path("source")).expect("a folder").count(), 3);
+    place.good(&["flush"]);
+    assert!(!place.good(&["migrate", "status", "m"]).text().contains("staging"));
+    assert_eq!(place.good(&["migrate", "forget", "m", "--yes", "--json"]).json()["good"], 3);
+    assert_eq!(fs::read_dir(place.path("source")).expect("a folder").count(), 0);
+}

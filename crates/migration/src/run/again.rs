@@ -29,6 +29,8 @@ pub enum Finding {
     Missing(String),
     /// The place could not say.
     Unknown(String),
+    /// The destination has it in a buffer only, so the source keeps it.
+    Buffered,
     /// When it was removed from the source, the destination didn't have it any more either.
     Shared {
         /// True if it was put back.
@@ -56,6 +58,8 @@ pub struct Findings {
     pub wrong: u64,
     /// Files of which the place could not say.
     pub unknown: u64,
+    /// Files that the destination has in a buffer only.
+    pub buffered: u64,
     /// True if no file was there any more, so that nothing was recorded of the last ones.
     pub is_absent: bool,
     /// A file that was removed from both places at once; nothing was removed after it.
@@ -69,6 +73,7 @@ impl Findings {
             Finding::Gone => self.gone += 1,
             Finding::Wrong(_) | Finding::Missing(_) => self.wrong += 1,
             Finding::Unknown(_) => self.unknown += 1,
+            Finding::Buffered => self.buffered += 1,
             Finding::Shared { is_back } => self.shared = Some(Shared { name: row.name.clone(), is_back: *is_back }),
         }
     }
@@ -147,7 +152,8 @@ pub fn scan(
 
 /// Removes from the source what was migrated at `until` or before, in seconds since 1970. Each file
 /// is read once more at the destination and at the source. One that is no longer as it was migrated
-/// stays, because its bytes are nowhere else. Files that are gone are recorded as released only if
+/// stays, because its bytes are nowhere else, and so does one that the destination has in a
+/// [buffer](BackReader::is_buffered) only. Files that are gone are recorded as released only if
 /// others were there. After each removal the destination must still have the file; otherwise the
 /// places are one, and the release ends. Up to 1,000 files are removed at a time, and the smallest
 /// of them first, alone.
@@ -206,11 +212,15 @@ struct Both {
 impl Both {
     /// Removes a file from the source, if both places have it as it was migrated.
     fn release(&mut self, row: &FileRow) -> Finding {
+        // Asked first: no file is read in vain. One that is missing is read, which says so.
+        if let Ok(true) = self.destination.is_buffered(&row.name) {
+            return Finding::Buffered;
+        }
         match checked(self.destination.sha256(&row.name), row) {
             Finding::Good => {}
             Finding::Wrong(reason) | Finding::Missing(reason) => return Finding::Wrong(format!("at the destination {reason}")),
             Finding::Unknown(reason) => return Finding::Unknown(format!("at the destination: {reason}")),
-            Finding::Gone | Finding::Shared { .. } => unreachable!("a check removes nothing"),
+            Finding::Gone | Finding::Buffered | Finding::Shared { .. } => unreachable!("a check removes nothing"),
         }
         let unknown = |refusal: Refusal| Finding::Unknown(refusal.to_string());
         let before = match self.source.revision(&row.name) {

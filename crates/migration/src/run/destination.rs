@@ -48,6 +48,16 @@ pub trait BackReader {
     /// # Errors
     /// As [`Connection::length`].
     fn length(&mut self, location: &str) -> Result<u64, Refusal>;
+
+    /// True if the file is still in a buffer, such as an archive's staging, and would be lost with
+    /// the disk that has it.
+    ///
+    /// # Errors
+    /// As [`Connection::length`].
+    fn is_buffered(&mut self, location: &str) -> Result<bool, Refusal> {
+        let _ = location;
+        Ok(false)
+    }
 }
 
 /// A connection of an output stream.
