@@ -1,5 +1,6 @@
 //! `migrate run`: carries a migration out.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,11 +126,14 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &
     let (files_now, bytes_now) = (files.saturating_sub(files_before), bytes.saturating_sub(bytes_before));
     let left = totals.of(State::Waiting).0 + totals.of(State::Written).0;
     let failed = totals.of(State::Failed).0;
-    let certificate = match left == 0 && unreadable == 0 {
-        true => Some(certify(migration, totals)?),
+    let (certificate, still_applies) = match left == 0 && unreadable == 0 {
+        true => {
+            let (certificate, still_applies) = certify(migration, totals)?;
+            (Some(certificate), still_applies)
+        }
         false => {
             migration.remove_certificate()?;
-            None
+            (None, false)
         }
     };
     session.answer(|| {
@@ -155,7 +159,10 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &
     if failed > 0 {
         session.warn(&format!("{} failed: `fulgurite migrate report` says why.", text::count(failed, "file")));
     }
-    if certificate.is_some() {
+    if let Some(certificate) = certificate.as_ref().filter(|_| still_applies) {
+        let date = certificate["made_at"].as_str().unwrap_or_default();
+        session.say(&format!("certificate.json of {date} still applies: nothing was migrated since, and no file was read again."));
+    } else if certificate.is_some() {
         let path = text::path(&migration.path("certificate.json"));
         let (all, arrived) = (totals.all().0, files + totals.of(State::Released).0);
         let arrived = grouped(arrived);
@@ -164,11 +171,13 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &
     Ok(Outcome::troubled_if(left > 0 || failed > 0))
 }
 
-/// Writes the list of migrated files, and the certificate with its digest.
-pub(super) fn certify(migration: &Migration, totals: Totals) -> Result<Value> {
+/// Writes the list of migrated files, and the certificate with its digest. A certificate that
+/// states the same already keeps its date, because nothing was read since; then the second value is
+/// true.
+pub(super) fn certify(migration: &Migration, totals: Totals) -> Result<(Value, bool)> {
     let list = migration.path("migrated.sha256");
     let certificate = certificate::write_list(&migration.database, &list)?;
-    let value = json!({
+    let mut value = json!({
         "program": format!("fulgurite {}", env!("CARGO_PKG_VERSION")),
         "made_at": format!("{} UTC", text::time(now_s().cast_signed())),
         "source": shown(&migration.settings.source)?,
@@ -178,8 +187,18 @@ pub(super) fn certify(migration: &Migration, totals: Totals) -> Result<Value> {
         "left_out": migration.left_out()?,
         "list": { "file": "migrated.sha256", "sha256": certificate.list_sha256.hex() },
     });
-    write_json(&migration.path("certificate.json"), &value).context("certificate.json")?;
-    Ok(value)
+    let path = migration.path("certificate.json");
+    if let Some(earlier) = fs::read(&path).ok().and_then(|json| serde_json::from_slice::<Value>(&json).ok()) {
+        let of_now = ["program", "made_at"].map(|name| std::mem::replace(&mut value[name], earlier[name].clone()));
+        if value == earlier {
+            return Ok((value, true));
+        }
+        for (name, now) in ["program", "made_at"].into_iter().zip(of_now) {
+            value[name] = now;
+        }
+    }
+    write_json(&path, &value).context("certificate.json")?;
+    Ok((value, false))
 }
 
 /// Totals by the names of states.

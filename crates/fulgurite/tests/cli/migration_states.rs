@@ -238,3 +238,24 @@ fn a_run_is_going_on_until_an_archive_has_written_its_platters() {
     assert!(run.wait().expect("it ended").success());
     assert!(staged < 1_000_000, "{staged} bytes are staged after the run's end");
 }
+
+#[test]
+fn a_run_that_migrates_nothing_leaves_the_certificate_and_its_date() {
+    let place = with_migration();
+    place.good(&["migrate", "run", "m"]);
+    let mut certificate: serde_json::Value = serde_json::from_slice(&place.read("m/certificate.json")).expect("JSON");
+    certificate["made_at"] = "2026-01-02 03:04:05 UTC".into();
+    let dated = certificate.to_string().into_bytes();
+    place.write("m/certificate.json", &dated);
+    let said = place.good(&["migrate", "run", "m"]).text();
+    assert!(said.contains("certificate.json of 2026-01-02 03:04:05 UTC still applies"), "{said}");
+    assert_eq!(place.read("m/certificate.json"), dated);
+    // One that doesn't state what the database has is written again, and so is one of new files.
+    place.write("m/certificate.json", certificate.to_string().replace("\"files\":5", "\"files\":6"));
+    assert!(place.good(&["migrate", "run", "m"]).text().contains("certifies 5 of 5 files"));
+    place.write("m/certificate.json", &dated);
+    place.write("old/new", b"new");
+    place.good(&["migrate", "inventory", "m"]);
+    assert!(place.good(&["migrate", "run", "m"]).text().contains("certifies 6 of 6 files"));
+    assert_ne!(place.read("m/certificate.json"), dated);
+}
