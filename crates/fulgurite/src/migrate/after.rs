@@ -116,7 +116,9 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
     if let Some(Shared { name, is_back }) = &findings.shared {
         let name = text::harmless(name);
         let end = if *is_back { "It was put back" } else { "It is LOST, unless a trash or a backup has it" };
-        bail!("removing {name} from the source removed it from the destination, too: they are the same place. {end}; nothing else was removed after it");
+        bail!(
+            "removing {name} from the source removed it from the destination, too: they are the same place. {end}; nothing else was removed after it"
+        );
     }
     let is_stopped = stop.load(Ordering::Relaxed);
     let held = releasable(&migration, until)?.held;

@@ -19,6 +19,7 @@ use std::time::Duration;
 pub use self::listed::{Added, AddedDigests, InventoryRow, Recalled};
 use super::destination::Stored;
 use fulgurite_digest::{Algorithm, Digest};
+use fulgurite_domain::Modified;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -70,8 +71,10 @@ pub struct FileRow {
     pub family: u32,
     /// Its digest, as a list states it, or else the source.
     pub expected: Option<Digest>,
-    /// The SHA-256 with which it was read.
+    /// The SHA-256 with which it was read last, kept while it waits to be read again.
     pub sha256: Option<Digest>,
+    /// When it was last modified at the source, as of that reading, if the source says so.
+    pub modified: Option<Modified>,
     /// Attempts that failed.
     pub attempts: u32,
     /// Why it failed last.
@@ -114,6 +117,8 @@ pub enum Change {
     Written {
         /// Its digest when it was read.
         sha256: Digest,
+        /// When it was last modified at the source, if the source says so.
+        modified: Option<Modified>,
         /// How it got there.
         stored: Stored,
     },
@@ -196,11 +201,13 @@ pub enum DatabaseError {
 }
 
 /// The version of the schema.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// Why a file failed that only a list of digests has.
 pub(super) const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
 /// Why a file failed that was in the inventory, and isn't at the source any more.
 pub(super) const VANISHED: &str = "it is in the inventory, and no longer at the source";
+/// What the reason begins with if a file was read with other content than before.
+pub(super) const READ_OTHERWISE: &str = "wrong at the source: it was read with SHA-256 ";
 /// Files to be tried again of which [`Database::take_retry`] chooses one.
 const RETRIES_LOOKED_AT: usize = 256;
 /// How long a command waits for another that writes.
@@ -253,8 +260,12 @@ CREATE INDEX file_recalled ON file(volume, block, family, id) WHERE state = 0 AN
 CREATE INDEX file_recalled_retry ON file(retry_at) WHERE state = 0 AND retry_at IS NOT NULL AND recalled = 1;
 ";
 
-const COLUMNS: &str =
-    "id, name, bytes, family, coalesce(expected, stated), sha256, attempts, reason, was_written, was_released, volume, block, recalled";
+/// What version 3 adds: the time of modification with which a file was read, as seconds and
+/// nanoseconds since 1970.
+const SCHEMA_3: &str = "ALTER TABLE file ADD COLUMN modified TEXT;";
+
+const COLUMNS: &str = "id, name, bytes, family, coalesce(expected, stated), sha256, attempts, reason, was_written, was_released, volume, \
+                       block, recalled, modified";
 
 /// The database of a migration.
 #[derive(Debug)]
@@ -283,8 +294,13 @@ impl Database {
             0 => {
                 transaction.execute_batch(SCHEMA)?;
                 transaction.execute_batch(SCHEMA_2)?;
+                transaction.execute_batch(SCHEMA_3)?;
             }
-            1 => transaction.execute_batch(SCHEMA_2)?,
+            1 => {
+                transaction.execute_batch(SCHEMA_2)?;
+                transaction.execute_batch(SCHEMA_3)?;
+            }
+            2 => transaction.execute_batch(SCHEMA_3)?,
             VERSION => {}
             found => return Err(DatabaseError::Newer { found, known: VERSION }),
         }
@@ -475,9 +491,11 @@ impl Database {
                 .prepare_cached("SELECT state, bytes FROM file WHERE id = ?1")?
                 .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let to = match change {
-                Change::Written { sha256, stored } => {
-                    let sql = "UPDATE file SET state = 1, sha256 = ?2, was_written = was_written OR ?3, reason = NULL WHERE id = ?1";
-                    transaction.prepare_cached(sql)?.execute(params![id, sha256.value(), *stored == Stored::Written])?;
+                Change::Written { sha256, modified, stored } => {
+                    let sql = "UPDATE file SET state = 1, sha256 = ?2, was_written = was_written OR ?3, modified = ?4, reason = NULL
+                               WHERE id = ?1";
+                    let modified = modified.map(|time| format!("{} {}", time.seconds, time.nanoseconds));
+                    transaction.prepare_cached(sql)?.execute(params![id, sha256.value(), *stored == Stored::Written, modified])?;
                     State::Written
                 }
                 Change::Migrated { at } => {
@@ -486,7 +504,8 @@ impl Database {
                     State::Migrated
                 }
                 Change::Retry { at, reason } => {
-                    let sql = "UPDATE file SET state = 0, sha256 = NULL, attempts = attempts + 1, retry_at = ?2, reason = ?3 WHERE id = ?1";
+                    // The digest stays: what is read again is compared with it.
+                    let sql = "UPDATE file SET state = 0, attempts = attempts + 1, retry_at = ?2, reason = ?3 WHERE id = ?1";
                     transaction.prepare_cached(sql)?.execute(params![id, at.cast_signed(), reason])?;
                     State::Waiting
                 }
@@ -613,6 +632,7 @@ fn count(transaction: &Transaction<'_>, state: State, files: i64, bytes: i64) ->
 fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
     let expected: Option<String> = row.get(4)?;
     let sha256: Option<Vec<u8>> = row.get(5)?;
+    let modified: Option<String> = row.get(13)?;
     Ok(FileRow {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -620,6 +640,7 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
         family: row.get(3)?,
         expected: expected.map(|text| from_text(&text).ok_or(DatabaseError::Damaged("an expected digest"))).transpose()?,
         sha256: sha256.map(|value| Digest::new(Algorithm::Sha256, &value).ok_or(DatabaseError::Damaged("a digest"))).transpose()?,
+        modified: modified.map(|text| time_from(&text).ok_or(DatabaseError::Damaged("a time of modification"))).transpose()?,
         attempts: row.get(6)?,
         reason: row.get(7)?,
         was_written: row.get(8)?,
@@ -628,6 +649,11 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
         block: row.get::<_, i64>(11)?.cast_unsigned(),
         is_recalled: row.get(12)?,
     })
+}
+
+fn time_from(text: &str) -> Option<Modified> {
+    let (seconds, nanoseconds) = text.split_once(' ')?;
+    Some(Modified { seconds: seconds.parse().ok()?, nanoseconds: nanoseconds.parse().ok()? })
 }
 
 pub(super) fn as_text(digest: &Digest) -> String {

@@ -573,7 +573,8 @@ fn passed(stage: Stage, file: &Carried, now_s: u64) -> Option<(FileId, Change)> 
         Stage::Input => return None,
         Stage::Output => {
             let sha256 = file.sha256.clone().expect("a file that was read has its digest");
-            Change::Written { sha256, stored: file.stored.expect("an output says how a file got there") }
+            let modified = file.modified;
+            Change::Written { sha256, modified, stored: file.stored.expect("an output says how a file got there") }
         }
         Stage::Scan => Change::Migrated { at: now_s },
     };

@@ -15,7 +15,7 @@ use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_domain::Modified;
 use fulgurite_places::{Cause, Connection, Place, Refusal, Unchanged};
 
-use super::database::{FileRow, VANISHED};
+use super::database::{FileRow, READ_OTHERWISE, VANISHED};
 use super::destination::{BackReader, Destination, LotWriter, Outgoing, Stored};
 use super::spool::{SpoolVolume, Spooled, SpooledFile};
 use crate::layout::{Stage, StreamId};
@@ -346,7 +346,18 @@ impl Worker {
                                     expected.hex()
                                 )
                             }
-                            _ => break Ok((of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for"), modified, revision)),
+                            expected => {
+                                let found = of(Algorithm::Sha256).cloned().expect("a SHA-256 was asked for");
+                                match &row.sha256 {
+                                    // It may have rotted since. A file that was edited has
+                                    // another time, and the inventory decides if it states a
+                                    // digest.
+                                    Some(before) if expected.is_none() && *before != found && !is_edited(row, modified) => {
+                                        format!("{READ_OTHERWISE}{} before, and with {} now", before.hex(), found.hex())
+                                    }
+                                    _ => break Ok((found, modified, revision)),
+                                }
+                            }
                         }
                     }
                 };
@@ -510,6 +521,11 @@ impl Worker {
     fn ended(&self, stage: Stage, lot: LotId) -> Ended {
         Ended { stream: self.stream, stage, lot, passed: Vec::new(), failed: Vec::new(), spooled: None, moving: Duration::ZERO }
     }
+}
+
+/// True if a file was modified since it was read before, as far as the source says.
+fn is_edited(row: &FileRow, modified: Option<Modified>) -> bool {
+    row.modified.zip(modified).is_some_and(|(before, now)| before != now)
 }
 
 /// The algorithms by which a file is checked.

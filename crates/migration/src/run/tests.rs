@@ -516,6 +516,28 @@ fn a_scan_finds_what_the_destination_lost_and_a_run_migrates_it_again() {
 }
 
 #[test]
+fn a_file_that_has_rotted_at_the_source_is_not_migrated_over_the_damaged_copy() {
+    let case = Case::new(&some_files(30));
+    case.all_arrived();
+    let files = case.source.files();
+    let names: Vec<&String> = files.keys().collect();
+    let flip = |store: &Store, name: &String| store.files.lock().expect("locked").get_mut(name).expect("a file")[0] ^= 1;
+    let destination = PlaceDestination::new(Arc::new(At(case.destination.clone())));
+    flip(&case.destination, names[1]);
+    flip(&case.source, names[1]);
+    again::scan(&mut case.database(), &destination, 2, 1, &mut |_, _| true).expect("scanned");
+    let notes = &mut Notes::default();
+    case.run(notes).expect("it runs");
+    let [(name, Stage::Input, reason, true)] = &notes.failed[..] else { panic!("{:?}", notes.failed) };
+    let before = digest(Algorithm::Sha256, &files[names[1]]).hex();
+    assert!(name == names[1] && reason.starts_with(&format!("wrong at the source: it was read with SHA-256 {before} before")), "{reason}");
+    // A list says which content is right.
+    let right = digest(Algorithm::Sha256, &case.source.files()[names[1]]);
+    assert_eq!(case.database().add_digests(&[(names[1].clone(), right)], &|_| String::new()).expect("added").corrected, 1);
+    case.all_arrived();
+}
+
+#[test]
 fn only_what_is_still_as_it_was_migrated_is_released() {
     let files = some_files(50);
     let case = Case::new(&files);

@@ -4,7 +4,7 @@ use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_places::VolumePosition;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::{Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, State, VANISHED, as_text, count, slot};
+use super::{Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, READ_OTHERWISE, State, VANISHED, as_text, count, slot};
 
 /// A file of an inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,8 +184,9 @@ impl Database {
             }
             transaction.prepare_cached("UPDATE file SET expected = ?2 WHERE id = ?1")?.execute(params![id, as_text(digest)])?;
             // Whatever it failed for, it was compared with a digest that is not in force any more.
-            if state == State::Failed as i64 && !is_missing && !was_released && expected.or(stated).is_some_and(|of| of != as_text(digest))
-            {
+            let was_otherwise = reason.is_some_and(|reason| reason.starts_with(READ_OTHERWISE));
+            let is_corrected = was_otherwise || expected.or(stated).is_some_and(|of| of != as_text(digest));
+            if state == State::Failed as i64 && !is_missing && !was_released && is_corrected {
                 let sql = "UPDATE file SET state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE id = ?1";
                 transaction.prepare_cached(sql)?.execute([id])?;
                 for (of, sign) in [(State::Failed, -1), (State::Waiting, 1)] {

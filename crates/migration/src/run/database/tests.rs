@@ -44,7 +44,7 @@ fn files_are_offered_by_family_and_counted_by_state() {
     };
     assert_eq!(sizes(&database, true), [10, 30, 20]);
     let changes = [
-        (1, Change::Written { sha256: sha256(1), stored: Stored::Written }),
+        (1, Change::Written { sha256: sha256(1), modified: None, stored: Stored::Written }),
         (2, Change::Retry { at: 100, reason: "cut".into() }),
         (3, Change::Failed { reason: "gone".into() }),
     ];
@@ -70,7 +70,20 @@ fn files_are_offered_by_family_and_counted_by_state() {
 }
 
 #[test]
-fn a_database_of_the_first_version_is_brought_up_to_date() {
+fn a_file_that_is_tried_again_keeps_the_digest_and_the_time_with_which_it_was_read() {
+    let (_folder, mut database) = opened();
+    database.add(&[row("a", 1)], &by_letter).expect("added");
+    let modified = Some(Modified { seconds: -5, nanoseconds: 7 });
+    let written = Change::Written { sha256: sha256(1), modified, stored: Stored::Written };
+    database
+        .record(&[(1, written), (1, Change::Migrated { at: 1 }), (1, Change::Retry { at: 1, reason: "lost".into() })])
+        .expect("recorded");
+    let row = database.take_retry(1, false, None, &BTreeSet::new()).expect("a row").expect("a row");
+    assert_eq!((row.sha256, row.modified), (Some(sha256(1)), modified));
+}
+
+#[test]
+fn a_database_of_an_earlier_version_is_brought_up_to_date() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("state.db");
     let old = Connection::open(&path).expect("a database");
@@ -129,7 +142,7 @@ fn files_of_a_volume_come_by_block_and_recalls_name_files_or_folders() {
     assert_eq!(names(database.recalled(2, 9).expect("rows")), ["T1/a/x", "T1/b/y"]);
     // What the source states of a migrated file has changed.
     database
-        .record(&[(2, Change::Written { sha256: sha256(1), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
+        .record(&[(2, Change::Written { sha256: sha256(1), modified: None, stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
         .expect("recorded");
     assert_eq!(recall(&mut database, "T1/a/x"), Some(Recalled { migrated: 1, ..Recalled::default() }));
     assert_eq!(database.add(&[at("T1/a/x", "T1", 1)], &family).expect("added"), Added::default());
@@ -141,7 +154,7 @@ fn files_of_a_volume_come_by_block_and_recalls_name_files_or_folders() {
 fn a_file_that_several_names_select_is_recalled_and_counted_once() {
     let (_folder, mut database) = opened();
     database.add(&[row("a/1", 1), row("a/2", 1), row("b/1", 1), row("c", 1)], &by_letter).expect("added");
-    let written = Change::Written { sha256: sha256(1), stored: Stored::Written };
+    let written = Change::Written { sha256: sha256(1), modified: None, stored: Stored::Written };
     database.record(&[(3, written.clone()), (4, written), (4, Change::Migrated { at: 1 })]).expect("recorded");
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let counts = |recalled: Vec<Option<Recalled>>| -> Vec<Option<(u64, u64, u64)>> {
@@ -179,7 +192,7 @@ fn digests_agree_and_changed_files_wait() {
     database.add(&[row("c", 9)], &by_letter).expect("it has grown");
     // A file that was migrated and changes is migrated again.
     database
-        .record(&[(2, Change::Written { sha256: sha256(2), stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
+        .record(&[(2, Change::Written { sha256: sha256(2), modified: None, stored: Stored::Written }), (2, Change::Migrated { at: 1 })])
         .expect("recorded");
     assert_eq!(database.add(&[row("b", 8)], &by_letter).expect("added"), added(0, 1, 0));
     assert_eq!(database.totals().expect("totals").of(State::Waiting), (3, 22));
@@ -192,7 +205,7 @@ fn digests_agree_and_changed_files_wait() {
     );
     // A digest that comes late is compared with what was migrated.
     let migrate = |database: &mut Database| {
-        let written = Change::Written { sha256: sha256(2), stored: Stored::Found };
+        let written = Change::Written { sha256: sha256(2), modified: None, stored: Stored::Found };
         database.record(&[(2, written), (2, Change::Migrated { at: 1 })]).expect("recorded");
     };
     migrate(&mut database);
@@ -239,7 +252,7 @@ fn what_a_list_and_what_the_source_states_are_kept_apart() {
     let expected = |database: &Database| database.waiting(1, ReadingOrder::default(), 1).expect("a row")[0].expected.clone();
     assert_eq!((stated(&mut database, sha256(9)), expected(&database)), (0, Some(list[0].1.clone())));
     database
-        .record(&[(1, Change::Written { sha256: sha256(9), stored: Stored::Written }), (1, Change::Migrated { at: 1 })])
+        .record(&[(1, Change::Written { sha256: sha256(9), modified: None, stored: Stored::Written }), (1, Change::Migrated { at: 1 })])
         .expect("recorded");
     // The same list, and further inventories, don't make it wait again, unless the source has
     // changed.
