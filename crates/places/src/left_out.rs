@@ -9,6 +9,8 @@ pub struct LeftOut {
     pub empty_folders: u64,
     /// Pipes, sockets and devices.
     pub special: u64,
+    /// Entries of folders with the names of unfinished writes, `.fulgurite-part-…`.
+    pub parts: u64,
     /// Versions of objects that are not the newest ones, deletion markers included.
     pub older_versions: u64,
 }
@@ -21,6 +23,11 @@ impl LeftOut {
             (self.links, "symbolic link", "symbolic links"),
             (self.empty_folders, "empty folder", "empty folders"),
             (self.special, "special file", "special files"),
+            (
+                self.parts,
+                "entry with the name of an unfinished write (.fulgurite-part-…)",
+                "entries with names of unfinished writes (.fulgurite-part-…)",
+            ),
             (self.older_versions, "older version of an object", "older versions of objects"),
         ];
         let counts = counts.into_iter().filter(|(count, ..)| *count > 0);

@@ -40,8 +40,11 @@ const LEFT_OUT: &str = "left out";
 
 /// What a listing of the source left out.
 pub(super) fn left_out_json(of: LeftOut) -> Value {
-    let LeftOut { links, empty_folders, special, older_versions } = of;
-    json!({ "symbolic_links": links, "empty_folders": empty_folders, "special_files": special, "older_versions": older_versions })
+    let LeftOut { links, empty_folders, special, parts, older_versions } = of;
+    json!({
+        "symbolic_links": links, "empty_folders": empty_folders, "special_files": special, "unfinished_writes": parts,
+        "older_versions": older_versions,
+    })
 }
 
 /// A migration.

@@ -64,7 +64,11 @@ impl<'a> Listing<'a> {
         for entry in entries {
             let entry = entry.map_err(|errno| refusal(errno, here()))?;
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || name.starts_with(PART_PREFIX.as_bytes()) {
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if name.starts_with(PART_PREFIX.as_bytes()) {
+                self.left_out.parts += 1;
                 continue;
             }
             is_empty = false;
