@@ -15,5 +15,9 @@ pub(crate) fn limits(section: &mut Section<'_>) -> [Option<u64>; 24] {
         &unlimited,
         "Rate at which the source is read in each hour of the day, UTC. With 0, it isn't read in that hour; 1000 TB/s means no limit.",
     );
-    limits.map(|limit: f64| (limit < UNLIMITED).then_some(limit as u64))
+    let limits = limits.map(|limit: f64| (limit < UNLIMITED).then_some(limit as u64));
+    if limits == [Some(0); 24] {
+        section.reject("limits", "at least 1 B/s in some hour: with 0 in all of them, nothing would ever be read");
+    }
+    limits
 }

@@ -697,6 +697,19 @@ fn a_scenario_of_a_limited_migration_has_its_limits() {
 }
 
 #[test]
+fn limits_that_let_nothing_be_read_are_refused() {
+    let place = Sandbox::empty();
+    let never = format!("rules.limits=[{}]", ["\"0 B/s\""; 24].join(", "));
+    place.write("s.toml", "[files]\ntotal = \"1 GB\"\n");
+    place.run(&["migrate", "plan", "s.toml", "--set", &never]).fails_with(2, "at least 1 B/s in some hour");
+    with_source(&place, 1);
+    place.good(&["migrate", "init", "m", "--from=source", "--to=destination"]);
+    let rules = format!("[rules]\n{}\n", never.trim_start_matches("rules."));
+    fs::write(place.path("m/migration.toml"), settings(&place, "m") + &rules).expect("written");
+    place.run(&["migrate", "run", "m"]).fails_with(2, "at least 1 B/s in some hour");
+}
+
+#[test]
 fn what_is_no_file_or_no_newest_version_is_counted() {
     let place = Sandbox::new(3, &["--set=2+1"]);
     with_source(&place, 5);

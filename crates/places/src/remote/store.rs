@@ -463,7 +463,14 @@ impl Connection for StoreConnection {
 
     /// Keys that end with a slash are taken for folders and left out.
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+        let root = match self.kind {
+            Kind::S3 => Some("ListBucketResult"),
+            Kind::Azblob => Some("EnumerationResults"),
+            // Their pages are JSON, which other answers aren't.
+            _ => None,
+        };
         self.run("listing", false, async {
+            self.engine.transport.expect_listing(root);
             let listed = async {
                 let mut entries = self.operator.lister_with("/").recursive(true).await?;
                 while let Some(entry) = entries.try_next().await? {

@@ -487,6 +487,54 @@ fn hostile_listings_end_in_a_refusal() {
 }
 
 #[test]
+fn a_listing_that_does_not_go_on_or_is_none_is_an_error() {
+    let page = |more: &str| {
+        format!(
+            "<?xml version=\"1.0\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{more}<Contents><Key>p/a</Key><Size>1</Size>\
+             <LastModified>2026-11-25T08:00:00Z</LastModified></Contents></ListBucketResult>"
+        )
+    };
+    let truncated = "<IsTruncated>true</IsTruncated>";
+    let (first, token) = (page(truncated), page(&format!("{truncated}<NextContinuationToken>t</NextContinuationToken>")));
+    let pages: [(&str, Box<dyn Fn(bool) -> String + Send + Sync>); 3] = [
+        (
+            "no token",
+            Box::new({
+                let first = first.clone();
+                move |_| first.clone()
+            }),
+        ),
+        (
+            "the same token",
+            Box::new({
+                let token = token.clone();
+                move |_| token.clone()
+            }),
+        ),
+        ("no token later", Box::new(move |has_token| if has_token { first.clone() } else { token.clone() })),
+    ];
+    for (what, page) in pages {
+        let server = Server::start(move |request| answer("200 OK", "", page(request.target.contains("continuation-token"))));
+        let mut listed = 0;
+        let refusal = s3(&server, &[])
+            .list(&mut |_| {
+                listed += 1;
+                listed < 100
+            })
+            .expect_err(what);
+        assert!(refusal.cause == Cause::Fault && refusal.detail.contains("doesn't go on"), "{what}: {refusal}");
+    }
+    for other in ["<!DOCTYPE html>\n<html><body>Sign in</body></html>", "<Error><Code>SlowDown</Code></Error>", "", "{}"] {
+        let server = Server::start(move |_| answer("200 OK", "", other));
+        let refusal = s3(&server, &[]).list(&mut |listed| panic!("{listed:?}")).expect_err(other);
+        assert!(refusal.cause == Cause::Fault && refusal.detail.contains("is no ListBucketResult"), "{other}: {refusal}");
+    }
+    let whole = page("<IsTruncated>false</IsTruncated>");
+    let server = Server::start(move |_| answer("200 OK", "", whole.clone()));
+    assert_eq!(s3(&server, &[]).list(&mut |_| true), Ok(()));
+}
+
+#[test]
 fn an_answer_without_end_is_refused_where_no_content_is_expected() {
     let server = Server::start(|_| {
         vec![

@@ -38,6 +38,8 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of an answer that isn't content, such as a page of a listing. A WebDAV server lists a
 /// folder in one answer.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of an unexpected answer that are shown.
+const SHOWN_BYTES: usize = 80;
 const REDIRECTS_MAX: usize = 5;
 /// How often an upload's progress is looked at within the deadline for its answer.
 const LOOKS: u32 = 8;
@@ -76,6 +78,18 @@ pub(super) struct Notes {
     asking: Option<RequestSigning>,
     /// True while an answer is the content of a file, which may have any length.
     content: bool,
+    /// The pages of a listing, while there is one.
+    listing: Option<ListingPages>,
+}
+
+/// The pages of a listing so far.
+#[derive(Debug, Clone, Default)]
+struct ListingPages {
+    /// The root element of a page; `None` if pages aren't XML.
+    root: Option<&'static str>,
+    /// The requests for the first page and for the last one.
+    first: Option<Uri>,
+    last: Option<Uri>,
 }
 
 impl Transport {
@@ -97,6 +111,14 @@ impl Transport {
         self.0.notes().asking = asking;
     }
 
+    /// Answers are pages of a listing, until the next operation begins. Each must be asked for once
+    /// only, and have the root element `root`, if it is XML: opendal asks for the first page again
+    /// if a server says that there are more and not which, and takes any other XML for an empty
+    /// page.
+    pub(super) fn expect_listing(&self, root: Option<&'static str>) {
+        self.0.notes().listing = Some(ListingPages { root, ..ListingPages::default() });
+    }
+
     /// What happened in this operation so far.
     pub(super) fn notes(&self) -> Notes {
         self.0.notes().clone()
@@ -115,7 +137,20 @@ impl Transport {
     /// Sends a request, and returns the answer once its head has arrived. An answer other than
     /// success is noted, and returned with the beginning of its body.
     pub(super) async fn exchange(&self, parts: request::Parts, body: Upload) -> Result<(http::response::Parts, Received), Refusal> {
-        let result = self.0.clone().exchange(parts, body).await;
+        let page = self.notes().listing.filter(|_| is_page(&parts)).map(|pages| (pages, parts.uri.clone()));
+        let result = match &page {
+            Some((pages, uri)) if [&pages.first, &pages.last].contains(&&Some(uri.clone())) => {
+                Err(Refusal::new(Cause::Fault, "the listing doesn't go on: the server refers to a page that it has sent already"))
+            }
+            _ => self.0.clone().exchange(parts, body).await,
+        };
+        if let (Some((_, uri)), Ok((head, _))) = (page, &result)
+            && head.status.is_success()
+            && let Some(pages) = &mut self.0.notes().listing
+        {
+            pages.first.get_or_insert_with(|| uri.clone());
+            pages.last = Some(uri);
+        }
         if let Err(refusal) = &result {
             self.0.notes().failure = Some(refusal.clone());
         }
@@ -158,8 +193,42 @@ impl HttpTransport for Transport {
         {
             asking.ask(&mut parts).await;
         }
-        answered(self.exchange(parts, Upload::Whole(body)).await)
+        let root = self.notes().listing.and_then(|pages| pages.root).filter(|_| is_page(&parts));
+        match (root, self.exchange(parts, Upload::Whole(body)).await) {
+            (Some(root), Ok((head, Received::Content(mut content)))) => {
+                let mut page = Vec::new();
+                while let Some(piece) = std::future::poll_fn(|cx| content.poll_piece(cx)).await {
+                    page.extend_from_slice(&piece.map_err(|refusal| self.0.failed(refusal))?);
+                }
+                if root_element(&page) != Some(root) {
+                    let begin = String::from_utf8_lossy(&page[..page.len().min(SHOWN_BYTES)]).into_owned();
+                    let detail = format!("the answer to a listing is no {root}; it begins with {begin:?}");
+                    return Err(self.0.failed(Refusal::new(Cause::Fault, detail)));
+                }
+                let stream = futures_util::stream::iter([Ok(Buffer::from(page))]);
+                Ok(Response::from_parts(head, HttpBody::new(stream, None)))
+            }
+            (_, result) => answered(result),
+        }
     }
+}
+
+/// True for a request for a page of a listing; false for those that get credentials.
+fn is_page(parts: &request::Parts) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    let names = ["list-type", "max-keys", "marker", "comp", "prefix", "pageToken", "bucketId", "format"];
+    parts.method == Method::GET && query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or_default()))
+}
+
+/// The name of the first element of an XML document, without its prefix.
+fn root_element(document: &[u8]) -> Option<&str> {
+    let mut rest = str::from_utf8(document).ok()?.trim_start_matches('\u{feff}').trim_start();
+    while rest.starts_with("<?") || rest.starts_with("<!") {
+        let end = if rest.starts_with("<!--") { "-->" } else { ">" };
+        rest = rest.split_once(end)?.1.trim_start();
+    }
+    let name = rest.strip_prefix('<')?.split(|of: char| of.is_whitespace() || of == '>' || of == '/').next()?;
+    Some(name.rsplit(':').next().unwrap_or(name))
 }
 
 /// The result of an exchange in opendal's form.
