@@ -258,6 +258,13 @@ impl Connection for FolderConnection {
         Ok(Some(State::of(&file).map_err(|errno| refusal(errno, location))?.revision()))
     }
 
+    #[allow(clippy::unnecessary_cast, reason = "the types differ from one system to another")]
+    fn identity(&mut self, location: &str) -> Result<Option<(u64, u64)>, Refusal> {
+        let (file, _) = self.open(location)?;
+        let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;
+        Ok(Some((status.st_dev as u64, status.st_ino as u64)))
+    }
+
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {
         let (folder, name) = match self.parent(location, false) {
             Ok(parent) => parent,

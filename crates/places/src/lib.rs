@@ -179,6 +179,16 @@ pub trait Connection: Send {
         Ok(None)
     }
 
+    /// Returns the device and inode of a file, if the place is on this machine: places that return
+    /// the same ones have one file, not two copies.
+    ///
+    /// # Errors
+    /// As [`length`](Self::length).
+    fn identity(&mut self, location: &str) -> Result<Option<(u64, u64)>, Refusal> {
+        let _ = location;
+        Ok(None)
+    }
+
     /// Reads a whole file as [`read`](Self::read) does, and makes sure that it didn't change
     /// meanwhile, as far as the place can tell.
     ///

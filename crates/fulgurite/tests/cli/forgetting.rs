@@ -33,6 +33,21 @@ fn a_source_that_leads_to_the_destination_by_now_is_refused_and_nothing_is_remov
 }
 
 #[test]
+fn a_file_that_both_places_share_stays() {
+    let place = Sandbox::empty();
+    place.write("old/1", b"1");
+    place.write("old/2", b"2");
+    place.write("new/.keep", b"");
+    // As below a folder that is mounted at both places.
+    fs::hard_link(place.path("old/1"), place.path("new/1")).expect("linked");
+    place.good(&["migrate", "init", "m", "--from=old", "--to=new"]);
+    without_hold(&place);
+    place.good(&["migrate", "run", "m"]);
+    place.run(&["migrate", "forget", "m", "--yes"]).fails_with(1, "have the same file, not two copies");
+    assert!(place.path("old/1").exists() && !place.path("old/2").exists());
+}
+
+#[test]
 fn files_that_an_archive_has_only_staged_stay_at_the_source() {
     let place = Sandbox::new(3, &["--set=2+1"]);
     for name in ["1", "2", "3"] {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
@@ -177,10 +178,18 @@ pub fn release(
         // It can be put back, if it is the first that shows that both places are one.
         let smallest = (0..rows.len()).min_by_key(|&index| rows[index].bytes).expect("there is one");
         rows.swap(0, smallest);
-        let release = |both: &mut Box<Both>, row: &FileRow| both.release(row);
+        let is_one = AtomicBool::new(false);
+        let release = |both: &mut Box<Both>, row: &FileRow| {
+            if is_one.load(Ordering::Relaxed) {
+                return Finding::Unknown("it was not looked at, because the places are one".to_owned());
+            }
+            let finding = both.release(row);
+            is_one.fetch_or(matches!(finding, Finding::Shared { .. }), Ordering::Relaxed);
+            finding
+        };
         // No fresh connections within a page: one would accept an empty mount point.
         let mut found = each(&rows[..1], 1, &connect, &release, false);
-        if !matches!(found[0], Finding::Shared { .. }) {
+        if !is_one.load(Ordering::Relaxed) {
             found.extend(each(&rows[1..], threads, &connect, &release, false));
         }
         let is_present = found.contains(&Finding::Good);
@@ -244,6 +253,13 @@ impl Both {
                 return Finding::Gone;
             }
             finding => return finding,
+        }
+        // Such as below a folder of the destination that is mounted at the source.
+        let identities = (self.source.identity(&row.name), self.destination.identity(&row.name));
+        if let (Ok(Some(source)), Ok(Some(destination))) = &identities
+            && source == destination
+        {
+            return Finding::Wrong("the source and the destination have the same file, not two copies".to_owned());
         }
         match self.source.revision(&row.name) {
             Ok(after) if after == before => match self.source.remove(&row.name) {

@@ -49,6 +49,15 @@ pub trait BackReader {
     /// As [`Connection::length`].
     fn length(&mut self, location: &str) -> Result<u64, Refusal>;
 
+    /// Identifies the file on this machine: as [`Connection::identity`].
+    ///
+    /// # Errors
+    /// As that.
+    fn identity(&mut self, location: &str) -> Result<Option<(u64, u64)>, Refusal> {
+        let _ = location;
+        Ok(None)
+    }
+
     /// True if the file is still in a buffer, such as an archive's staging, and would be lost with
     /// the disk that has it.
     ///
@@ -145,6 +154,10 @@ impl BackReader for PlaceReader {
 
     fn length(&mut self, location: &str) -> Result<u64, Refusal> {
         self.0.length(location)
+    }
+
+    fn identity(&mut self, location: &str) -> Result<Option<(u64, u64)>, Refusal> {
+        self.0.identity(location)
     }
 }
 
