@@ -10,11 +10,12 @@ use fulgurite_domain::Attributes;
 use http::{Extensions, HeaderMap, Method, Uri};
 use s3s::S3Request;
 
+use crate::auth::grant::{Grant, GrantedBucket};
 use crate::gateway::Gateway;
 use crate::memory::{Budget, MemoryOwner};
 use crate::s3::conditions::PutConditions;
 use crate::settings::{Settings as ServiceSettings, Staging};
-use crate::state::{Bucket, State};
+use crate::state::State;
 
 /// Timeout for events that tests expect at once, generous for busy machines. With a paused clock it
 /// expires as soon as the runtime is idle.
@@ -25,14 +26,16 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("it comes soon")
 }
 
-/// A request as the S3 framework hands it over, without headers.
+/// A request as the S3 framework hands it over, without headers. Its grant is of no bucket.
 pub(crate) fn s3_request<T>(method: Method, input: T) -> S3Request<T> {
+    let mut extensions = Extensions::new();
+    extensions.insert(Grant::default());
     S3Request {
         input,
         method,
         uri: Uri::default(),
         headers: HeaderMap::new(),
-        extensions: Extensions::new(),
+        extensions,
         credentials: None,
         region: None,
         service: None,
@@ -86,8 +89,9 @@ impl TestGateway {
         Self { gateway, _home: home }
     }
 
-    pub(crate) fn bucket(&self) -> Arc<Bucket> {
-        self.gateway.namespace.bucket("photos").expect("it is there")
+    /// The bucket `photos`, as a request without access key gets access to it.
+    pub(crate) fn bucket(&self) -> GrantedBucket {
+        self.gateway.namespace.granted(&s3_request(Method::GET, ()).extensions, "photos").expect("it is there")
     }
 
     /// Staged content that isn't an object yet.

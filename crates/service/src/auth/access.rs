@@ -8,10 +8,10 @@ use http::{HeaderMap, HeaderValue};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::dto::{PostObjectInput, PutObjectTaggingInput, Tag};
-use s3s::path::S3Path;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
 use crate::auth::caller::{Caller, Peer, Signed, origin};
+use crate::auth::grant::{AccessQuestion, AdmittedTo, Grant, check_same};
 use crate::auth::policy::{Decision, Policy, PolicyRequest, RequestContext};
 use crate::http::query::parameter;
 use crate::http::url_encoding;
@@ -68,7 +68,7 @@ impl S3Access for Gate {
     /// The tags are in the body, so conditions on them are checked here and not in `check`.
     async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
         let input = &request.input;
-        let bucket = self.0.bucket(&input.bucket)?;
+        let bucket = self.0.granted(&request.extensions, &input.bucket)?;
         let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
         let rights = Rights::new(&self.0, &bucket, &caller);
         if !rights.asks_new_tags() {
@@ -88,73 +88,50 @@ impl Gate {
     /// Checks access of the caller that the request is [`Signed`] by.
     fn check_request(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let state = &self.0.state;
-        let Some(Signed(key)) = context.extensions_mut().get::<Signed>().cloned() else { return Err(internal()) };
-        let account = match key {
-            Some(key) => Some(state.key(&key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
+        let Some(Signed(access_key)) = context.extensions_mut().get::<Signed>().cloned() else { return Err(internal()) };
+        let account = match &access_key {
+            Some(key) => Some(state.key(key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
             None => None,
         };
         let peer = context.extensions_mut().get::<Peer>().copied();
+        let admitted_to = context.extensions_mut().get::<AdmittedTo>().cloned();
         let caller = Caller { account, origin: origin(peer, context.headers()) };
-        let operation = context.s3_op().name();
-        let (bucket, key) = match context.s3_path() {
-            S3Path::Root => (None, None),
-            S3Path::Bucket { bucket } => (Some(bucket.clone()), None),
-            S3Path::Object { bucket, key } => (Some(bucket.clone()), Some(key.clone())),
-        };
-        match (&bucket, operation) {
+        let question = AccessQuestion::of(context);
+        let operation = question.operation.as_str();
+        let bucket = match (&question.bucket, operation) {
             // Any account may list and create buckets. CreateBucket itself reports a bucket that
             // another account owns.
             (None, _) | (_, "CreateBucket") => {
                 if caller.account.is_none() {
                     return Err(s3_error!(AccessDenied));
                 }
+                None
             }
-            (Some(name), _) => {
-                let found = state.bucket(name).map_err(state_failed)?;
-                match found {
-                    Some(bucket) => {
-                        check_owner(state, &bucket, context.headers(), EXPECTED_OWNER)?;
-                        // DeleteObjects checks each key itself: the keys are in the body.
-                        if operation != "DeleteObjects" {
-                            self.check_policy(&bucket, &caller, key.as_deref(), context)?;
-                        }
+            (Some(name), _) => match state.bucket(name).map_err(state_failed)? {
+                Some(bucket) => {
+                    if let Some(AdmittedTo(admitted_to)) = admitted_to {
+                        check_same(&admitted_to, &bucket)?;
                     }
-                    // Anonymous clients must not learn which buckets exist.
-                    None if caller.account.is_none() => return Err(s3_error!(AccessDenied)),
-                    None => return Err(no_such_bucket()),
+                    check_owner(state, &bucket, context.headers(), EXPECTED_OWNER)?;
+                    if question.is_of_policy() {
+                        self.0.check_policy(&bucket, &caller, &question)?;
+                    }
+                    Some(bucket)
                 }
-            }
-        }
+                // Anonymous clients must not learn which buckets exist.
+                None if caller.account.is_none() => return Err(s3_error!(AccessDenied)),
+                None => return Err(no_such_bucket()),
+            },
+        };
         if matches!(operation, "GetObject" | "HeadObject") {
             check_overrides(context.uri().query(), caller.account.is_none())?;
         }
         if accepts_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
             return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
         }
-        context.extensions_mut().insert(caller);
+        context.extensions_mut().insert(caller.clone());
+        context.extensions_mut().insert(Grant::new(access_key, caller, question, bucket));
         Ok(())
-    }
-
-    /// Checks the policy for a request, by its request line and headers.
-    fn check_policy(&self, bucket: &Bucket, caller: &Caller, key: Option<&str>, context: &S3AccessContext<'_>) -> S3Result<()> {
-        let (operation, headers, query) = (context.s3_op().name(), context.headers(), context.uri().query());
-        let rights = Rights::new(&self.0, bucket, caller);
-        // `put_object_tagging` checks this when the body has been parsed.
-        if operation == "PutObjectTagging" && rights.asks_new_tags() {
-            return Ok(());
-        }
-        let version_id = parameter(query, "versionId");
-        let new_tags = if rights.asks_new_tags() { new_tags(operation, headers) } else { Vec::new() };
-        let context = RequestContext {
-            query,
-            headers: Some(headers),
-            version_id: version_id.as_deref(),
-            continues_upload: matches!(operation, "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload"),
-            new_tags: &new_tags,
-            ..RequestContext::of(&caller.origin, now_ms())
-        };
-        let further = further_actions(operation, version_id.is_some(), headers);
-        std::iter::once(action_of(operation, version_id.is_some())).chain(further).try_for_each(|action| rights.ask(action, key, context))
     }
 }
 
@@ -297,6 +274,30 @@ impl<'a> Rights<'a> {
 }
 
 impl Namespace {
+    /// Checks the policy for a request, by its request line and headers.
+    pub(crate) fn check_policy(&self, bucket: &Bucket, caller: &Caller, question: &AccessQuestion) -> S3Result<()> {
+        let AccessQuestion { operation, key, uri, headers, .. } = question;
+        let (operation, query) = (operation.as_str(), uri.query());
+        let rights = Rights::new(self, bucket, caller);
+        // `put_object_tagging` checks this when the body has been parsed.
+        if operation == "PutObjectTagging" && rights.asks_new_tags() {
+            return Ok(());
+        }
+        let version_id = parameter(query, "versionId");
+        let new_tags = if rights.asks_new_tags() { new_tags(operation, headers) } else { Vec::new() };
+        let context = RequestContext {
+            query,
+            headers: Some(headers),
+            version_id: version_id.as_deref(),
+            continues_upload: matches!(operation, "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload"),
+            new_tags: &new_tags,
+            ..RequestContext::of(&caller.origin, now_ms())
+        };
+        let further = further_actions(operation, version_id.is_some(), headers);
+        let mut actions = std::iter::once(action_of(operation, version_id.is_some())).chain(further);
+        actions.try_for_each(|action| rights.ask(action, key.as_deref(), context))
+    }
+
     /// Tags of the given or newest version; empty if it doesn't exist.
     fn tags_at(&self, bucket: &str, key: &str, version_id: Option<&str>) -> S3Result<Vec<Tag>> {
         let found = match version_id {

@@ -1,6 +1,7 @@
 //! Buckets and their settings.
 
 use fulgurite_archive::catalogue::Versions;
+use http::Extensions;
 use s3s::dto::{
     self, AccessControlPolicy, Bucket as ListedBucket, BucketLocationConstraint, BucketVersioningStatus,
     DefaultRetention as GivenRetention, Grant, Grantee, ObjectLockConfiguration, ObjectLockEnabled, ObjectLockRetentionMode,
@@ -10,6 +11,7 @@ use s3s::xml::{DeResult, Deserialize, Deserializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
+use crate::auth::grant::check_same;
 use crate::auth::policy::Policy;
 use crate::gateway::Gateway;
 use crate::s3::Answer;
@@ -143,8 +145,18 @@ impl Namespace {
         Ok(S3Response::new(dto::GetBucketLocationOutput { location_constraint: location }))
     }
 
-    pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> S3Result<()> {
-        self.state.change_bucket(name, change).map_err(state_failed)?.ok_or_else(no_such_bucket)
+    /// Changes the bucket that a request names, if the request got access to this one, and its
+    /// settings allow the change.
+    ///
+    /// # Errors
+    /// Those of [`granted`](Self::granted), and that of `change`.
+    pub(super) fn change(&self, request: &Extensions, name: &str, change: impl FnOnce(&mut Bucket) -> S3Result<()>) -> S3Result<()> {
+        let granted = self.granted(request, name)?;
+        let checked = |bucket: &mut Bucket| {
+            check_same(&granted, bucket)?;
+            change(bucket)
+        };
+        self.state.try_change_bucket(name, checked).map_err(state_failed)?.ok_or_else(no_such_bucket)?
     }
 
     pub(crate) fn get_versioning(&self, request: S3Request<dto::GetBucketVersioningInput>) -> Answer<dto::GetBucketVersioningOutput> {
@@ -171,7 +183,10 @@ impl Namespace {
                 "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
             ));
         }
-        self.change(&input.bucket, |bucket| bucket.versioning = versioning)?;
+        self.change(&request.extensions, &input.bucket, |bucket| {
+            bucket.versioning = versioning;
+            Ok(())
+        })?;
         Ok(S3Response::new(dto::PutBucketVersioningOutput {}))
     }
 
@@ -184,12 +199,18 @@ impl Namespace {
     pub(crate) fn put_bucket_tags(&self, request: S3Request<dto::PutBucketTaggingInput>) -> Answer<dto::PutBucketTaggingOutput> {
         let input = request.input;
         tags::check(&input.tagging.tag_set, tags::BUCKET_TAGS_MAX)?;
-        self.change(&input.bucket, |bucket| bucket.tags = Some(tags::encode(&input.tagging.tag_set)))?;
+        self.change(&request.extensions, &input.bucket, |bucket| {
+            bucket.tags = Some(tags::encode(&input.tagging.tag_set));
+            Ok(())
+        })?;
         Ok(S3Response::with_status(dto::PutBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
     }
 
     pub(crate) fn delete_bucket_tags(&self, request: S3Request<dto::DeleteBucketTaggingInput>) -> Answer<dto::DeleteBucketTaggingOutput> {
-        self.change(&request.input.bucket, |bucket| bucket.tags = None)?;
+        self.change(&request.extensions, &request.input.bucket, |bucket| {
+            bucket.tags = None;
+            Ok(())
+        })?;
         Ok(S3Response::with_status(dto::DeleteBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
     }
 
@@ -211,21 +232,24 @@ impl Namespace {
         let input = request.input;
         let checked = Policy::parse(&input.policy).and_then(|policy| policy.check(&input.bucket).map(|()| policy.is_public()));
         let is_public = checked.map_err(|wrong| s3_error!(MalformedPolicy, "{wrong}"))?;
-        let mut is_blocked = false;
-        self.change(&input.bucket, |bucket| {
-            is_blocked = is_public && bucket.public_access.is_some_and(|access| access.block_policy);
-            if !is_blocked {
-                bucket.policy = Some(input.policy);
+        self.change(&request.extensions, &input.bucket, |bucket| {
+            if is_public && bucket.public_access.is_some_and(|access| access.block_policy) {
+                return Err(s3_error!(
+                    AccessDenied,
+                    "The policy grants public access, which the bucket's setting BlockPublicPolicy forbids."
+                ));
             }
+            bucket.policy = Some(input.policy);
+            Ok(())
         })?;
-        if is_blocked {
-            return Err(s3_error!(AccessDenied, "The policy grants public access, which the bucket's setting BlockPublicPolicy forbids."));
-        }
         Ok(S3Response::with_status(dto::PutBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
     }
 
     pub(crate) fn delete_policy(&self, request: S3Request<dto::DeleteBucketPolicyInput>) -> Answer<dto::DeleteBucketPolicyOutput> {
-        self.change(&request.input.bucket, |bucket| bucket.policy = None)?;
+        self.change(&request.extensions, &request.input.bucket, |bucket| {
+            bucket.policy = None;
+            Ok(())
+        })?;
         Ok(S3Response::with_status(dto::DeleteBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
     }
 
@@ -286,9 +310,10 @@ impl Namespace {
                 Some(DefaultRetention { mode, period: period as u32, in_years })
             }
         };
-        self.change(&input.bucket, |bucket| {
+        self.change(&request.extensions, &input.bucket, |bucket| {
             (bucket.object_lock, bucket.retention) = (true, retention);
             bucket.unreadable.retention = false;
+            Ok(())
         })?;
         Ok(S3Response::new(dto::PutObjectLockConfigurationOutput::default()))
     }
@@ -387,9 +412,10 @@ impl Namespace {
 
 impl Gateway {
     pub(crate) async fn delete_bucket(&self, request: S3Request<dto::DeleteBucketInput>) -> Answer<dto::DeleteBucketOutput> {
+        let granted = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let name = request.input.bucket;
         let _bucket_guard = self.bucket_locks.exclusive(&name).await;
-        let bucket = self.namespace.bucket(&name)?;
+        let bucket = granted.current(&self.namespace)?;
         if self.namespace.has_any(&bucket.name)? {
             let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
             return Err(s3_error!(BucketNotEmpty, "{message}"));

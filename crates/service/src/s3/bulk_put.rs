@@ -27,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::auth::caller::{CALLER_HEADERS, Peer, Signed};
+use crate::auth::grant::AdmittedTo;
 use crate::gateway::Gateway;
 use crate::http::query::parameter;
 use crate::http::url_encoding;
@@ -97,7 +98,7 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
         gateway: requests.gateway.clone(),
         operations: operations.clone(),
         host: requests.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()),
-        bucket: bucket.name.clone(),
+        admitted_to: AdmittedTo(bucket),
         prefix,
         shared,
         caller: Signed(request.credentials.take().map(|credentials| credentials.access_key)),
@@ -105,7 +106,7 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
         memory_owner: request.extensions.get().cloned().unwrap_or_else(MemoryOwner::own),
     };
     let lines = puts.run(entries).await;
-    let result = BulkPutResult { bucket: puts.bucket, prefix: puts.prefix, lines, next: None, _memory_permits: memory_permits };
+    let result = BulkPutResult { bucket: puts.admitted_to.0.name.clone(), prefix: puts.prefix, lines, next: None, _memory_permits: memory_permits };
     let mut response = S3Response::new(body(result));
     response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
@@ -165,7 +166,7 @@ struct Puts {
     operations: OperationsService,
     /// The host of the puts, if buckets have hosts of their own.
     host: Option<HeaderValue>,
-    bucket: String,
+    admitted_to: AdmittedTo,
     /// What all keys begin with.
     prefix: String,
     /// Headers of all puts that have none of their own.
@@ -244,7 +245,7 @@ impl Puts {
 
     /// The request of a put, as the operations expect it.
     fn request(&self, entry: Entry, digests: Option<KnownDigests>) -> S3Result<(FirstError, Request<Body>)> {
-        let path = format!("/{}/{}{}", self.bucket, url_encoding::encode(&self.prefix), url_encoding::encode(&entry.key));
+        let path = format!("/{}/{}{}", self.admitted_to.0.name, url_encoding::encode(&self.prefix), url_encoding::encode(&entry.key));
         let (mut headers, mut extensions, first_error) = (self.shared.clone(), Extensions::new(), FirstError::default());
         // They were parsed before, or the archive would have been refused.
         headers.extend(entry.headers().map_err(|_| internal())?);
@@ -253,6 +254,7 @@ impl Puts {
         normalize_headers(&mut headers, &mut extensions);
         extensions.insert(first_error.clone());
         extensions.insert(self.memory_owner.clone());
+        extensions.insert(self.admitted_to.clone());
         self.peer.map(|peer| extensions.insert(peer));
         digests.map(|digests| extensions.insert(digests));
         let mut request = Request::new(Body::from(entry.content));

@@ -8,6 +8,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
 use crate::auth::caller::Peer;
+use crate::auth::grant::GrantedBucket;
 use crate::gateway::Gateway;
 use crate::http::addressing::url_of;
 use crate::memory::MemoryOwner;
@@ -61,7 +62,7 @@ impl Gateway {
             location: url_of(&request.uri, &request.headers, request.extensions.get::<Peer>()),
         };
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
+        let bucket = self.namespace.granted(&request.extensions, &input.bucket)?;
         if completion.requested_parts.is_empty() {
             return Err(malformed_xml());
         }
@@ -100,7 +101,7 @@ impl Gateway {
     /// Puts the parts as one object.
     async fn assemble(
         &self,
-        bucket: Arc<Bucket>,
+        bucket: GrantedBucket,
         input: CompleteMultipartUploadInput,
         completion: CompletionRequest,
         upload: MultipartUpload,

@@ -223,7 +223,7 @@ impl Gateway {
         let original = original(&request.headers, &request.extensions);
         let input = request.input.clone();
         let mut put_input = as_put!(input);
-        let (bucket, encryption) = self.namespace.destination(&put_input)?;
+        let (bucket, encryption) = self.namespace.destination(&request.extensions, &put_input)?;
         source_customer_key!(input).refuse_to_read()?;
         refuse_acl(put_input.acl.as_ref().map(|acl| acl.as_str()))?;
         let mut source = open_source!(self, request);

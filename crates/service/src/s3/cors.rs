@@ -32,12 +32,18 @@ impl Namespace {
             let message = "Your request was too large: the limit of a CORS configuration is 64 KB.";
             return Err(custom("MaxMessageLengthExceeded", http::StatusCode::BAD_REQUEST, message));
         }
-        self.change(&input.bucket, |bucket| bucket.cors = Some(rules))?;
+        self.change(&request.extensions, &input.bucket, |bucket| {
+            bucket.cors = Some(rules);
+            Ok(())
+        })?;
         Ok(S3Response::new(dto::PutBucketCorsOutput {}))
     }
 
     pub(crate) fn delete_cors(&self, request: S3Request<dto::DeleteBucketCorsInput>) -> Answer<dto::DeleteBucketCorsOutput> {
-        self.change(&request.input.bucket, |bucket| bucket.cors = None)?;
+        self.change(&request.extensions, &request.input.bucket, |bucket| {
+            bucket.cors = None;
+            Ok(())
+        })?;
         Ok(S3Response::with_status(dto::DeleteBucketCorsOutput {}, http::StatusCode::NO_CONTENT))
     }
 }

@@ -12,6 +12,7 @@ use s3s::{S3Request, S3Response, S3Result};
 
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
+use crate::auth::grant::GrantedBucket;
 use crate::gateway::Gateway;
 use crate::s3::Answer;
 use crate::s3::conditions::{ETags, failed as condition_failed};
@@ -50,8 +51,8 @@ impl Gateway {
     pub(crate) async fn delete(&self, request: S3Request<dto::DeleteObjectInput>) -> Answer<dto::DeleteObjectOutput> {
         let caller = request.extensions.get::<Caller>().cloned();
         let etag = ETags::of(original(&request.headers, &request.extensions), "if-match");
+        let bucket = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
         let version_id = input.version_id.as_deref();
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
@@ -73,8 +74,8 @@ impl Gateway {
 
     pub(crate) async fn delete_many(&self, request: S3Request<dto::DeleteObjectsInput>) -> Answer<dto::DeleteObjectsOutput> {
         let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
+        let bucket = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > KEYS_MAX || objects.iter().any(|object| object.key.is_empty()) {
             return Err(malformed_xml());
@@ -122,9 +123,13 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    async fn delete_one(&self, bucket: &Bucket, requested: &RequestedDelete<'_>) -> S3Result<Deleted> {
-        let name = object_name(&bucket.name, requested.key);
+    async fn delete_one(&self, granted: &GrantedBucket, requested: &RequestedDelete<'_>) -> S3Result<Deleted> {
+        let name = object_name(&granted.name, requested.key);
         let key_guard = self.key_locks.lock(name.clone()).await;
+        let shared = self.bucket_locks.shared(&granted.name).await;
+        // The bucket may have been removed, and created again by another account. A marker in a
+        // removed bucket would reappear with the next bucket of that name.
+        let bucket = granted.current(&self.namespace)?;
         if let Some(id) = requested.version_id {
             let Some(version) = self.namespace.by_id(&bucket.name, requested.key, id)? else {
                 // Deleting a missing version succeeds.
@@ -133,16 +138,13 @@ impl Gateway {
             check_conditions(requested, Some(&version))?;
             self.namespace.check_lock(&version.row, requested.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
-            self.remove(key_guard, vec![version.row]).await?;
+            self.remove((key_guard, shared), vec![version.row]).await?;
             return Ok(deleted);
         }
         if requested.etag.is_some() || requested.size.is_some() || requested.modified_ms.is_some() {
             let current = self.namespace.newest(&bucket.name, requested.key)?.filter(|version| !version.is_marker());
             check_conditions(requested, current.as_ref())?;
         }
-        let shared = self.bucket_locks.shared(&bucket.name).await;
-        // A marker in a removed bucket would reappear with the next bucket of that name.
-        let bucket = self.namespace.bucket(&bucket.name)?;
         self.delete_newest(&bucket, name, (key_guard, shared), requested.bypasses).await
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use http::Extensions;
 use s3s::dto::{
     self, AbortIncompleteMultipartUpload, ExpirationStatus, LifecycleExpiration, LifecycleRule, LifecycleRuleAndOperator,
     LifecycleRuleFilter, NoncurrentVersionExpiration, Tag,
@@ -66,7 +67,7 @@ impl Gateway {
             let message = "Your request was too large: the limit of a lifecycle configuration is 256 KiB as stored.";
             return Err(custom("MaxMessageLengthExceeded", http::StatusCode::BAD_REQUEST, message));
         }
-        self.change_lifecycle(&input.bucket, Some(rules)).await?;
+        self.change_lifecycle(&request.extensions, &input.bucket, Some(rules)).await?;
         self.jobs.lifecycle.rules_changed(&input.bucket);
         Ok(S3Response::new(dto::PutBucketLifecycleConfigurationOutput::default()))
     }
@@ -75,16 +76,17 @@ impl Gateway {
         &self,
         request: S3Request<dto::DeleteBucketLifecycleInput>,
     ) -> Answer<dto::DeleteBucketLifecycleOutput> {
-        self.change_lifecycle(&request.input.bucket, None).await?;
+        self.change_lifecycle(&request.extensions, &request.input.bucket, None).await?;
         Ok(S3Response::with_status(dto::DeleteBucketLifecycleOutput {}, http::StatusCode::NO_CONTENT))
     }
 
     /// Removals by the old rules finish first, and none begins after this returns.
-    async fn change_lifecycle(&self, bucket: &str, rules: Option<Rules>) -> S3Result<()> {
+    async fn change_lifecycle(&self, request: &Extensions, bucket: &str, rules: Option<Rules>) -> S3Result<()> {
         let _bucket_guard = self.bucket_locks.exclusive(bucket).await;
-        self.namespace.change(bucket, |bucket| {
+        self.namespace.change(request, bucket, |bucket| {
             bucket.lifecycle = rules;
             bucket.unreadable.lifecycle = false;
+            Ok(())
         })
     }
 }

@@ -43,6 +43,7 @@ use async_trait::async_trait;
 use s3s::dto as d;
 use s3s::{S3, S3Request, S3Response, S3Result};
 
+use crate::auth::grant::Grant;
 use crate::gateway::Gateway;
 use crate::s3::errors::FirstError;
 
@@ -61,6 +62,9 @@ macro_rules! operations {
         impl S3 for Operations {
             $(async fn $operation(&self, request: S3Request<d::$input>) -> Answer<d::$output> {
                 let first_error = FirstError::of(&request.extensions);
+                // The body, if it is in XML, may have taken long since the gate checked access.
+                let granted = Grant::of(&request.extensions).and_then(|grant| grant.check(&self.0.namespace));
+                granted.map_err(|error| first_error.keep(error))?;
                 // A clone, since completing an upload continues after its client disconnects.
                 self.0.clone().$($method).+(request)$(.$wait)?.map_err(|error| first_error.keep(error))
             })*

@@ -9,6 +9,7 @@ use s3s::dto::{self, ChecksumType, CopyPartResult, ETag};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
+use crate::auth::grant::Grant;
 use crate::gateway::Gateway;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
@@ -47,7 +48,7 @@ impl Namespace {
         let original = original(&request.headers, &request.extensions);
         let input = request.input;
         let given = as_put!(input);
-        let (bucket, encryption) = self.destination(&given)?;
+        let (bucket, encryption) = self.destination(&request.extensions, &given)?;
         refuse_acl(given.acl.as_ref().map(|acl| acl.as_str()))?;
         let attributes = attributes(&given, Some(original), &bucket)?;
         let algorithm = Algorithm::named(input.checksum_algorithm.as_ref())?;
@@ -115,6 +116,7 @@ impl Gateway {
         while let Some(piece) = body.next().await? {
             part.write(&piece).await?;
         }
+        Grant::of(&request.extensions)?.check(&self.namespace)?;
         let (part, sum) = self.finish_part(&upload, number, part, &trailers).await?;
         let output = dto::UploadPartOutput {
             e_tag: Some(etag_of(&part)),
@@ -146,6 +148,7 @@ impl Gateway {
             part.write(&piece).await?;
         }
         self.namespace.finish_reading(&source, reading).await?;
+        Grant::of(&request.extensions)?.check(&self.namespace)?;
         let (part, sum) = self.finish_part(&upload, number, part, &BodyTrailers::default()).await?;
         let mut result =
             CopyPartResult { e_tag: Some(etag_of(&part)), last_modified: Some(timestamp(part.modified_ms)), ..Default::default() };
@@ -190,6 +193,7 @@ impl Gateway {
         let input = request.input;
         // Waits for a completion, which reads the parts.
         let _upload_guard = self.lock_upload(&input.upload_id).await;
+        Grant::of(&request.extensions)?.check(&self.namespace)?;
         let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         self.end_upload(&upload.id)?;
         Ok(S3Response::with_status(dto::AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))

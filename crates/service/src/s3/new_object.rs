@@ -3,13 +3,13 @@
 //! are read as one ([`as_put`]).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use fulgurite_domain::Attributes;
-use http::{HeaderMap, header};
+use http::{Extensions, HeaderMap, header};
 use s3s::dto::{Metadata, ObjectLockLegalHoldStatus, PutObjectInput, ServerSideEncryption, StorageClass};
 use s3s::{S3Result, s3_error};
 
+use crate::auth::grant::GrantedBucket;
 use crate::s3::errors::{ends_in_the_past, unreadable_setting, without_object_lock};
 use crate::s3::namespace::Namespace;
 use crate::s3::tags;
@@ -87,11 +87,15 @@ pub(crate) use {as_put, same_fields};
 impl Namespace {
     /// The bucket of a new object, and the encryption that responses report. Refuses keys that are
     /// too long and unsupported encryption.
-    pub(crate) fn destination(&self, put_input: &PutObjectInput) -> S3Result<(Arc<Bucket>, Option<ServerSideEncryption>)> {
+    pub(crate) fn destination(
+        &self,
+        request: &Extensions,
+        put_input: &PutObjectInput,
+    ) -> S3Result<(GrantedBucket, Option<ServerSideEncryption>)> {
         if put_input.key.len() > KEY_BYTES_MAX {
             return Err(s3_error!(KeyTooLongError, "Your key is too long"));
         }
-        Ok((self.bucket(&put_input.bucket)?, self.encryption(put_input)?))
+        Ok((self.granted(request, &put_input.bucket)?, self.encryption(put_input)?))
     }
 }
 

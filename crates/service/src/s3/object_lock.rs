@@ -60,10 +60,12 @@ impl Namespace {
 impl Gateway {
     pub(crate) async fn put_retention(&self, request: S3Request<dto::PutObjectRetentionInput>) -> Answer<dto::PutObjectRetentionOutput> {
         let caller = request.extensions.get::<Caller>().cloned();
+        let granted = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
         // A removal that has already checked the lock finishes first.
         let _key_guard = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
+        let _shared = self.bucket_locks.shared(&input.bucket).await;
+        let bucket = granted.current(&self.namespace)?;
         let version = self.namespace.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let new_retention = match input.retention {
             None | Some(ObjectLockRetention { mode: None, retain_until_date: None }) => None,
@@ -95,9 +97,12 @@ impl Gateway {
     }
 
     pub(crate) async fn put_legal_hold(&self, request: S3Request<dto::PutObjectLegalHoldInput>) -> Answer<dto::PutObjectLegalHoldOutput> {
+        let granted = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
         // A removal that has already checked the lock finishes first.
         let _key_guard = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
+        let _shared = self.bucket_locks.shared(&input.bucket).await;
+        granted.current(&self.namespace)?;
         let version = self.namespace.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed_xml)?;
         let legal_hold = match status.as_str() {

@@ -33,7 +33,10 @@ impl Namespace {
             block_policy: given.block_public_policy.unwrap_or(false),
             restrict_buckets: given.restrict_public_buckets.unwrap_or(false),
         };
-        self.change(&input.bucket, |bucket| bucket.public_access = Some(access))?;
+        self.change(&request.extensions, &input.bucket, |bucket| {
+            bucket.public_access = Some(access);
+            Ok(())
+        })?;
         Ok(S3Response::new(dto::PutPublicAccessBlockOutput {}))
     }
 
@@ -41,7 +44,10 @@ impl Namespace {
         &self,
         request: S3Request<dto::DeletePublicAccessBlockInput>,
     ) -> Answer<dto::DeletePublicAccessBlockOutput> {
-        self.change(&request.input.bucket, |bucket| bucket.public_access = None)?;
+        self.change(&request.extensions, &request.input.bucket, |bucket| {
+            bucket.public_access = None;
+            Ok(())
+        })?;
         Ok(S3Response::with_status(dto::DeletePublicAccessBlockOutput {}, http::StatusCode::NO_CONTENT))
     }
 }

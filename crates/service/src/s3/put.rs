@@ -8,6 +8,7 @@ use fulgurite_domain::{Attributes, Kind, ObjectName, VersionId};
 use s3s::dto::{ChecksumType, ETag, PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::auth::grant::GrantedBucket;
 use crate::gateway::{Gateway, acknowledgement};
 use crate::s3::Answer;
 use crate::s3::conditions::PutConditions;
@@ -49,7 +50,7 @@ impl Gateway {
         let original = original(&request.headers, &request.extensions);
         let conditions = PutConditions::of(original, "");
         let mut input = request.input;
-        let (bucket, encryption) = self.namespace.destination(&input)?;
+        let (bucket, encryption) = self.namespace.destination(&request.extensions, &input)?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         if input.write_offset_bytes.is_some() {
             return Err(s3_error!(NotImplemented, "Appending is not supported: objects are written once."));
@@ -88,18 +89,19 @@ impl Gateway {
     /// keep. Returns when the object survives a crash.
     pub(crate) async fn store(
         &self,
-        bucket: &Bucket,
+        granted: &GrantedBucket,
         key: &str,
         upload: Upload,
         mut attributes: Attributes,
         conditions: &PutConditions,
     ) -> S3Result<Stored> {
-        let name = object_name(&bucket.name, key);
+        let name = object_name(&granted.name, key);
         let key_guard = self.key_locks.lock(name.clone()).await;
+        let shared = self.bucket_locks.shared(&granted.name).await;
+        // During the transfer the bucket may have been changed, or removed and created again by
+        // another account.
+        let bucket = granted.current(&self.namespace)?;
         self.namespace.check_replaceable(&bucket.name, key, conditions)?;
-        let shared = self.bucket_locks.shared(&bucket.name).await;
-        // The bucket may have been changed or removed during the transfer.
-        let bucket = self.namespace.bucket(&bucket.name)?;
         put_default_retention(&bucket, &mut attributes)?;
         let mut replaced = self.namespace.replaced(&bucket, &name, false)?;
         let outnumbered = self.namespace.outnumbered(&bucket, key, &replaced)?;

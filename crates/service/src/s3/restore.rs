@@ -38,8 +38,8 @@ fn due_ms(tier: &str, class: &str) -> Option<i64> {
 impl Gateway {
     pub(crate) async fn restore(&self, request: S3Request<RestoreObjectInput>) -> Answer<RestoreObjectOutput> {
         let account = Caller::account_of(&request.extensions)?;
+        let bucket = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
         let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let restore_request = input.restore_request.ok_or_else(malformed_xml)?;
         if restore_request.type_.is_some() || restore_request.select_parameters.is_some() || restore_request.output_location.is_some() {
@@ -56,6 +56,8 @@ impl Gateway {
         let due = due_ms(&tier, version.class())
             .ok_or_else(|| s3_error!(InvalidArgument, "The {tier} tier is not available for objects of class {}", version.class()))?;
         let _key_guard = self.key_locks.lock(version.row.record.name.clone()).await;
+        let _shared = self.bucket_locks.shared(&bucket.name).await;
+        bucket.current(&self.namespace)?;
         let now = now_ms();
         let mut restore = Restore {
             id: version.row.id,

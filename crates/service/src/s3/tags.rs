@@ -105,11 +105,13 @@ impl Namespace {
 
 impl Gateway {
     pub(crate) async fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
+        let granted = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
         check(&input.tagging.tag_set, OBJECT_TAGS_MAX)?;
         // A removal by a lifecycle rule that has already looked at the tags finishes first.
-        let _key_guard = self.key_locks.lock(object_name(&bucket.name, &input.key)).await;
+        let _key_guard = self.key_locks.lock(object_name(&granted.name, &input.key)).await;
+        let _shared = self.bucket_locks.shared(&granted.name).await;
+        let bucket = granted.current(&self.namespace)?;
         let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let change = VersionState { tags: Some(encode(&input.tagging.tag_set)), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;
@@ -117,10 +119,12 @@ impl Gateway {
     }
 
     pub(crate) async fn delete_tags(&self, request: S3Request<dto::DeleteObjectTaggingInput>) -> Answer<dto::DeleteObjectTaggingOutput> {
+        let granted = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         let input = request.input;
-        let bucket = self.namespace.bucket(&input.bucket)?;
         // A removal by a lifecycle rule that has already looked at the tags finishes first.
-        let _key_guard = self.key_locks.lock(object_name(&bucket.name, &input.key)).await;
+        let _key_guard = self.key_locks.lock(object_name(&granted.name, &input.key)).await;
+        let _shared = self.bucket_locks.shared(&granted.name).await;
+        let bucket = granted.current(&self.namespace)?;
         let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let change = VersionState { tags: Some(String::new()), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;

@@ -206,10 +206,27 @@ impl State {
     }
 
     /// Changes a bucket. Returns `None` if it no longer exists.
+    #[cfg(test)]
     pub(crate) fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
+        let changed = self.try_change_bucket(name, |bucket| {
+            change(bucket);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        Ok(changed?.map(|Ok(())| ()))
+    }
+
+    /// Changes a bucket, unless `change` finds that it may not be changed: its error is returned,
+    /// and nothing is stored. Returns `None` if the bucket no longer exists.
+    pub(crate) fn try_change_bucket<E>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Bucket) -> Result<(), E>,
+    ) -> Result<Option<Result<(), E>>, StateError> {
         let changed = self.transact("change a bucket", |connection| {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
-            change(&mut bucket);
+            if let Err(error) = change(&mut bucket) {
+                return Ok(Some(Err(error)));
+            }
             connection.execute(
                 // An unreadable default retention is kept for inspection until another is put, and
                 // so are unreadable lifecycle rules.
@@ -232,7 +249,7 @@ impl State {
                     bucket.unreadable.lifecycle,
                 ],
             )?;
-            Ok(Some(()))
+            Ok(Some(Ok(())))
         });
         self.invalidate(|cache| drop(cache.buckets.remove(name)));
         // Settings that are still unreadable are reported again on their next use.
