@@ -159,6 +159,14 @@ impl GrantedBucket {
         self.grant.check_key(namespace)?;
         self.grant.current(namespace, &self.bucket)
     }
+
+    /// As [`current`](Self::current), but asks the policy in any case: its answer may depend on
+    /// the object's tags, and another object now has the name.
+    pub(crate) fn current_for_successor(&self, namespace: &Namespace) -> S3Result<Arc<Bucket>> {
+        let current = self.current(namespace)?;
+        self.grant.check_policy(namespace, &current)?;
+        Ok(current)
+    }
 }
 
 impl Namespace {
@@ -400,8 +408,7 @@ mod tests {
                 fixture.put(&alice, &format!("/{bucket}/k")).await;
                 let upload = fixture.begin_upload(&bucket);
                 let etag = fixture.put(&alice, &format!("/{bucket}/k?partNumber=1&uploadId={upload}")).await;
-                let (status, text, has_changed) =
-                    fixture.interrupt(&bucket, &alice, write(kind, &bucket, &upload, &etag), meanwhile).await;
+                let (status, text, has_changed) = fixture.interrupt(&bucket, &alice, write(kind, &bucket, &upload, &etag), meanwhile).await;
                 let case = format!("{meanwhile:?}, {kind}: {status} {text}");
                 if meanwhile == Meanwhile::PolicyPut {
                     assert!(status.is_success() && has_changed, "{case}");

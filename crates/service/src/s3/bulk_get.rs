@@ -36,6 +36,7 @@ use request::{Item, ListError, OBJECTS_MAX, Outcome};
 
 use response::{PIECES_AHEAD_MAX, ResponseWriter, TarResponse};
 
+use crate::auth::grant::check_same;
 use crate::http::query::has_parameter;
 use crate::s3::Answer;
 use crate::s3::bulk_request::{BulkKind, BulkRequests};
@@ -59,8 +60,11 @@ fn list_kib(length: u64) -> u32 {
 
 /// Answers a bulk get.
 pub(crate) async fn call(requests: &BulkRequests, mut request: S3Request<Body>) -> Answer<Body> {
-    let (caller, bucket) = requests.admit(KIND, &request)?;
+    let (_, admitted_to) = requests.admit(KIND, &request)?;
     let (list, memory_permits) = requests.receive(KIND, &mut request).await?;
+    // The list may have taken long.
+    let (caller, bucket) = requests.admit(KIND, &request)?;
+    check_same(&admitted_to, &bucket)?;
     let objects = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
         ListError::TooMany => s3_error!(error, InvalidRequest, "{error}"),
         ListError::Json(_) => {

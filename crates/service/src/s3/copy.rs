@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::auth::access::{EXPECTED_SOURCE_OWNER, check_owner};
 use crate::auth::caller::Caller;
+use crate::auth::grant::check_same;
 use crate::gateway::Gateway;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
@@ -136,9 +137,14 @@ impl Namespace {
         }
         let source_bucket = self.bucket(bucket)?;
         check_owner(&self.state, &source_bucket, headers, EXPECTED_SOURCE_OWNER)?;
-        self.may_read(caller, &source_bucket, key, version_id.as_deref())?;
         let find = || {
-            let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
+            let found = self.find(bucket, key, version_id.as_deref());
+            // After each lookup: it is by name, another bucket may have the name now, and the
+            // rights may depend on the tags of the object that was found.
+            let current = self.bucket(bucket)?;
+            check_same(&source_bucket, &current)?;
+            self.may_read(caller, &current, key, version_id.as_deref())?;
+            let version = found.map_err(|error| match error.code() {
                 s3s::S3ErrorCode::MethodNotAllowed => {
                     s3_error!(InvalidRequest, "The source of a copy request may not specifically refer to a delete marker by version id.")
                 }

@@ -47,11 +47,18 @@ impl Gateway {
         if fixity::is_asked(&request.uri) {
             return self.fixity(&request);
         }
-        let bucket = self.namespace.bucket(&request.input.bucket)?;
+        let bucket = self.namespace.granted(&request.extensions, &request.input.bucket)?;
         check_encryption(&request)?;
         let mut attempts = 0;
         let (selection, restore, body) = loop {
-            let version = self.namespace.requested(&bucket, &request)?;
+            let found = self.namespace.requested(&bucket, &request);
+            // After the lookup: it is by name, and another bucket may have the name now.
+            if attempts == 0 {
+                bucket.current(&self.namespace)?
+            } else {
+                bucket.current_for_successor(&self.namespace)?
+            };
+            let version = found?;
             let restore = self.namespace.readable(&version)?;
             let selection = select(version, &request)?;
             match self.stream(selection.version.clone(), selection.range.clone()).await {

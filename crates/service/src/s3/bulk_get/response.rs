@@ -23,6 +23,7 @@ use super::request::{Item, Outcome, RequestedObject};
 use super::result;
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
+use crate::auth::grant::check_same;
 use crate::gateway::Gateway;
 use crate::s3::bulk_get::tar::{self, Entry};
 use crate::s3::errors::{catalogue_failed, internal_error, read_failed};
@@ -116,24 +117,50 @@ impl TarResponse {
 
     /// Looks up all versions.
     fn find(&mut self) -> io::Result<()> {
-        let (gateway, bucket) = (self.gateway.clone(), self.bucket.clone());
-        let rights = Rights::new(&gateway.namespace, &bucket, &self.caller);
-        let find = |object: &RequestedObject| -> S3Result<Outcome> {
-            let action = if object.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
-            rights.may(action, Some(&object.key), object.version_id.as_deref())?;
-            let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
-            let version = found.map_err(|error| rights.hide_missing(error))?;
-            let place = MediumPosition::of(&gateway.archive, &version.row).map_err(internal_error("looking for an object"))?;
-            let range = bytes_of(object, &version)?;
-            Ok(Outcome::Found { id: version.row.id, place, bytes: range.end - range.start })
-        };
-        for (index, item) in self.items.iter_mut().enumerate() {
-            if index.is_multiple_of(OBJECTS_PER_CONNECTION_CHECK) {
-                self.out.check()?;
+        let (gateway, caller) = (self.gateway.clone(), self.caller.clone());
+        let mut index = 0;
+        while index < self.items.len() {
+            let bucket = match self.current_bucket() {
+                Ok(bucket) => bucket,
+                Err(error) => {
+                    self.items[index].outcome = error.into();
+                    index += 1;
+                    continue;
+                }
+            };
+            let rights = Rights::new(&gateway.namespace, &bucket, &caller);
+            while index < self.items.len() {
+                if index.is_multiple_of(OBJECTS_PER_CONNECTION_CHECK) {
+                    self.out.check()?;
+                }
+                let outcome = find(&gateway, &bucket, &rights, &self.items[index].object);
+                // If the bucket changed, another one may have the name, or the caller other rights.
+                if !self.current_bucket().is_ok_and(|current| Arc::ptr_eq(&current, &bucket) || current == bucket) {
+                    break;
+                }
+                self.items[index].outcome = outcome.unwrap_or_else(Outcome::from);
+                index += 1;
             }
-            item.outcome = find(&item.object).unwrap_or_else(Outcome::from);
         }
         Ok(())
+    }
+
+    /// The bucket as it is now, or an S3 error if it is gone or has another owner.
+    fn current_bucket(&self) -> S3Result<Arc<Bucket>> {
+        let current = self.gateway.namespace.bucket(&self.bucket.name)?;
+        check_same(&self.bucket, &current)?;
+        Ok(current)
+    }
+
+    /// The version that now has the name of an object whose version is gone, if the caller may read
+    /// it.
+    fn find_successor(&self, object: &RequestedObject) -> S3Result<Version> {
+        let found = self.gateway.namespace.find(&self.bucket.name, &object.key, object.version_id.as_deref());
+        // After the lookup: it is by name, and another bucket may have the name now.
+        let bucket = self.current_bucket()?;
+        let rights = Rights::new(&self.gateway.namespace, &bucket, &self.caller);
+        rights.may(read_action(object), Some(&object.key), object.version_id.as_deref())?;
+        found.map_err(|error| rights.hide_missing(error))
     }
 
     /// The best order in which to read what was found.
@@ -180,13 +207,8 @@ impl TarResponse {
     fn read_and_send(&mut self, reader: &mut ObjectReader<'_>, content: &mut Vec<u8>, index: usize) -> Result<Outcome, Abort> {
         let Item { object, outcome: Outcome::Found { id, .. } } = &self.items[index] else { unreachable!("only found objects are read") };
         let (object, gateway, bucket) = (object.clone(), self.gateway.clone(), self.bucket.clone());
-        let caller = self.caller.clone();
-        let look_up_again = || {
-            let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
-            found.map_err(|error| gateway.namespace.hide_missing(Some(&caller), &bucket, error))
-        };
         let row = gateway.archive.reading().version(&object_name(&bucket.name, &object.key), *id).map_err(catalogue_failed);
-        let mut found = row.and_then(|row| row.map_or_else(look_up_again, |row| Ok(Version::new(row))));
+        let mut found = row.and_then(|row| row.map_or_else(|| self.find_successor(&object), |row| Ok(Version::new(row))));
         let mut attempts = 0;
         loop {
             let version = match found.and_then(|version| gateway.namespace.readable(&version).map(|_| version)) {
@@ -208,7 +230,7 @@ impl TarResponse {
                 Err(SendError::Read(_)) if attempts < RETRIES_MAX && gateway.namespace.is_gone(&version).unwrap_or(false) => attempts += 1,
                 Err(SendError::Read(error)) => return Ok(read_failed("reading an object", &error).into()),
             }
-            found = look_up_again();
+            found = self.find_successor(&object);
         }
     }
 
@@ -299,6 +321,21 @@ impl TarResponse {
     }
 }
 
+/// Looks up a requested object, if the caller may read it.
+fn find(gateway: &Gateway, bucket: &Bucket, rights: &Rights<'_>, object: &RequestedObject) -> S3Result<Outcome> {
+    rights.may(read_action(object), Some(&object.key), object.version_id.as_deref())?;
+    let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
+    let version = found.map_err(|error| rights.hide_missing(error))?;
+    let place = MediumPosition::of(&gateway.archive, &version.row).map_err(internal_error("looking for an object"))?;
+    let range = bytes_of(object, &version)?;
+    Ok(Outcome::Found { id: version.row.id, place, bytes: range.end - range.start })
+}
+
+/// The policy action of reading an object.
+fn read_action(object: &RequestedObject) -> &'static str {
+    if object.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" }
+}
+
 /// The bytes of an object that are requested; an S3 error if it has none of them.
 fn bytes_of(object: &RequestedObject, version: &Version) -> S3Result<Range<u64>> {
     let Some(range) = object.range else { return Ok(0..version.size()) };
@@ -377,5 +414,76 @@ impl Write for ResponseWriter {
             Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+    use http::Method;
+
+    use super::*;
+    use crate::s3::conditions::PutConditions;
+    use crate::test_gateway::{TestGateway, s3_request, soon};
+
+    async fn put(test: &TestGateway, content: &[u8]) {
+        let upload = test.upload(content).await;
+        let bucket = test.gateway.namespace.granted(&s3_request(Method::GET, ()).extensions, "alices").expect("a bucket");
+        soon(test.gateway.store(&bucket, "k", upload, Attributes::default(), &PutConditions::default())).await.expect("put");
+    }
+
+    /// Replaces an object after a bulk get has found it and before it reads it. Returns the outcome
+    /// of the object for the given account.
+    async fn outcome_of_replaced(account: &str, meanwhile: impl FnOnce(&TestGateway)) -> Outcome {
+        let test = TestGateway::new();
+        let state = &test.gateway.state;
+        for name in ["alice", "bob"] {
+            state.add_account(name, false).expect("an account");
+        }
+        assert!(state.add_bucket("alices", "alice", false, None).expect("added"));
+        let allow =
+            r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::alices/*"}}"#;
+        state.change_bucket("alices", |bucket| bucket.policy = Some(allow.to_owned())).expect("changed");
+        put(&test, b"found").await;
+        let (pieces_tx, _pieces_rx) = mpsc::channel(PIECES_AHEAD_MAX);
+        let object = RequestedObject { key: "k".into(), version_id: None, range: None };
+        let mut tar = TarResponse {
+            gateway: test.gateway.clone(),
+            bucket: test.gateway.namespace.bucket("alices").expect("a bucket"),
+            caller: Caller { account: state.account(account).expect("looked up"), ..Caller::default() },
+            items: vec![Item { object, outcome: Outcome::Pending }],
+            out: ResponseWriter::new(pieces_tx, Handle::current(), Arc::default()),
+        };
+        tokio::task::block_in_place(|| tar.find()).expect("found");
+        meanwhile(&test);
+        put(&test, b"its successor").await;
+        let order = tar.reading_order();
+        assert_eq!(order, [0]);
+        tokio::task::block_in_place(|| tar.read(&order)).expect("read");
+        tar.items.remove(0).outcome
+    }
+
+    fn assert_failed(outcome: &Outcome, codes: &[&str]) {
+        assert!(matches!(outcome, Outcome::Failed { code, .. } if codes.contains(&code.as_str())), "it was sent, or failed otherwise");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_successor_of_an_object_is_sent_only_to_callers_who_may_read_it() {
+        let unchanged = outcome_of_replaced("bob", |_| ()).await;
+        assert!(matches!(unchanged, Outcome::Sent { size: 13, .. }));
+        let forbidden = outcome_of_replaced("bob", |test| {
+            test.gateway.state.change_bucket("alices", |bucket| bucket.policy = None).expect("changed");
+        });
+        assert_failed(&forbidden.await, &["AccessDenied"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_successor_in_a_later_bucket_of_the_name_is_not_sent() {
+        let replaced = outcome_of_replaced("alice", |test| {
+            assert!(test.gateway.state.remove_bucket("alices").expect("removed"));
+            assert!(test.gateway.state.add_bucket("alices", "bob", false, None).expect("added"));
+        });
+        // The clock may show the same millisecond for both buckets.
+        assert_failed(&replaced.await, &["NoSuchBucket", "AccessDenied"]);
     }
 }
