@@ -171,19 +171,18 @@ impl Namespace {
 
     pub(crate) fn put_versioning(&self, request: S3Request<dto::PutBucketVersioningInput>) -> Answer<dto::PutBucketVersioningOutput> {
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
         let versioning = match input.versioning_configuration.status.as_ref().map(BucketVersioningStatus::as_str) {
             Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
             Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
             _ => return Err(malformed_xml()),
         };
-        if bucket.object_lock && versioning != Versioning::Enabled {
-            return Err(s3_error!(
-                InvalidBucketState,
-                "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
-            ));
-        }
         self.change(&request.extensions, &input.bucket, |bucket| {
+            if bucket.object_lock && versioning != Versioning::Enabled {
+                return Err(s3_error!(
+                    InvalidBucketState,
+                    "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
+                ));
+            }
             bucket.versioning = versioning;
             Ok(())
         })?;
@@ -281,13 +280,9 @@ impl Namespace {
         request: S3Request<dto::PutObjectLockConfigurationInput>,
     ) -> Answer<dto::PutObjectLockConfigurationOutput> {
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
         let configuration = input.object_lock_configuration.ok_or_else(malformed_xml)?;
         if configuration.object_lock_enabled.is_none_or(|enabled| enabled.as_str() != ObjectLockEnabled::ENABLED) {
             return Err(malformed_xml());
-        }
-        if bucket.versioning != Versioning::Enabled {
-            return Err(s3_error!(InvalidBucketState, "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"));
         }
         let retention = match configuration.rule {
             None => None,
@@ -311,6 +306,12 @@ impl Namespace {
             }
         };
         self.change(&request.extensions, &input.bucket, |bucket| {
+            if bucket.versioning != Versioning::Enabled {
+                return Err(s3_error!(
+                    InvalidBucketState,
+                    "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"
+                ));
+            }
             (bucket.object_lock, bucket.retention) = (true, retention);
             bucket.unreadable.retention = false;
             Ok(())
@@ -466,6 +467,37 @@ mod tests {
             let read = NewBucket::deserialize(&mut Deserializer::new(body.as_bytes()));
             assert_eq!(read.expect("the parser accepts even elements without a name").0.len(), 1, "{name:?}");
         }
+    }
+
+    /// Another request may change the bucket between the lookup and the change, as another process
+    /// does here: the cache still has the bucket as it was.
+    #[test]
+    fn versioning_and_object_lock_are_checked_against_the_stored_bucket() {
+        let test = TestGateway::new();
+        let namespace = &test.gateway.namespace;
+        let other = crate::state::State::open(test.gateway.archive.clone()).expect("another connection");
+        let store = |change: fn(&mut Bucket)| {
+            namespace.bucket("photos").expect("it is in the cache");
+            other.change_bucket("photos", change).expect("changed").expect("it exists");
+        };
+        store(|bucket| (bucket.object_lock, bucket.versioning) = (true, Versioning::Enabled));
+        let mut input = dto::PutBucketVersioningInput::builder();
+        input.set_bucket("photos".to_owned());
+        let status = Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED));
+        input.set_versioning_configuration(dto::VersioningConfiguration { status, ..Default::default() });
+        let refused = namespace.put_versioning(s3_request(http::Method::PUT, input.build().expect("complete"))).expect_err("it has a lock");
+        assert_eq!(refused.code().as_str(), "InvalidBucketState");
+        store(|bucket| (bucket.object_lock, bucket.versioning) = (false, Versioning::Suspended));
+        let object_lock_enabled = Some(ObjectLockEnabled::from_static(ObjectLockEnabled::ENABLED));
+        let input = dto::PutObjectLockConfigurationInput {
+            bucket: "photos".to_owned(),
+            object_lock_configuration: Some(ObjectLockConfiguration { object_lock_enabled, rule: None }),
+            ..Default::default()
+        };
+        let refused = namespace.put_lock_configuration(s3_request(http::Method::PUT, input)).expect_err("versions aren't kept");
+        assert_eq!(refused.code().as_str(), "InvalidBucketState");
+        let bucket = other.bucket("photos").expect("looked up").expect("it exists");
+        assert!(!bucket.object_lock && bucket.versioning == Versioning::Suspended);
     }
 
     #[tokio::test]
