@@ -8,7 +8,7 @@
 //! later are refused.
 
 use http::{HeaderMap, Method, StatusCode, Uri};
-use s3s::{S3Result, s3_error};
+use s3s::{S3Error, S3Result, s3_error};
 
 use crate::http::addressing::Addresses;
 use crate::http::url_encoding::decode;
@@ -36,6 +36,8 @@ const OBJECT_READS: &str = "acl attributes fixity legal-hold partNumber retentio
 const OBJECT_PUTS: &str = "acl legal-hold partNumber retention tagging uploadId versionId";
 const OBJECT_POSTS: &str = "restore select select-type uploadId uploads versionId";
 const OBJECT_DELETES: &str = "tagging uploadId versionId";
+/// Parameters of operations that don't decide which one is meant.
+const DETAILS: [&str; 3] = ["partNumber", "select-type", "versionId"];
 /// Writes with one of these are of a version.
 const OF_VERSIONS: [&str; 6] = ["acl", "legal-hold", "restore", "retention", "select", "tagging"];
 /// Parameters of operations that S3 got after the framework was written, and that change what a
@@ -93,27 +95,26 @@ fn check_query(method: &Method, level: Level, query: &str) -> S3Result<()> {
         _ => return Ok(()),
     };
     let (mut has_part, mut has_upload, mut has_version, mut is_of_version) = (false, false, false, false);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
-        let name = decode(name).unwrap_or_else(|| name.to_owned());
-        // Those of signatures and of SDKs, and those that S3 leaves to users, for their logs.
-        if name.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case("x-")) {
-            continue;
-        }
+    let mut operation: Option<String> = None;
+    for name in names(query) {
         if !known.split_ascii_whitespace().any(|known| known == name) {
-            let is_harmless =
-                if is_read { !LATER.contains(&name.as_str()) } else { IGNORED.iter().any(|ignored| ignored.eq_ignore_ascii_case(&name)) };
+            let is_harmless = if is_read { !LATER.contains(&name.as_str()) } else { is_ignored(&name) };
             if is_harmless {
                 continue;
             }
-            let mut unknown = custom("NotImplemented", StatusCode::NOT_IMPLEMENTED, "");
-            unknown.set_message(format!("The parameter {name:?} asks for an operation that this server does not have. Nothing was done."));
-            return Err(unknown);
+            return Err(unknown(&name));
         }
         has_part |= name == "partNumber";
         has_upload |= name == "uploadId";
         has_version |= name == "versionId";
         is_of_version |= OF_VERSIONS.contains(&name.as_str());
+        if is_read || DETAILS.contains(&name.as_str()) {
+            continue;
+        }
+        // The framework would carry out one of them, and answer as if it were all.
+        if let Some(other) = operation.replace(name.clone()).filter(|other| *other != name) {
+            return Err(s3_error!(InvalidArgument, "Conflicting query string parameters: {other}, {name}"));
+        }
     }
     if *method == Method::PUT && has_part != has_upload {
         return Err(s3_error!(InvalidArgument, "A part has a partNumber and an uploadId."));
@@ -122,6 +123,26 @@ fn check_query(method: &Method, level: Level, query: &str) -> S3Result<()> {
         return Err(s3_error!(InvalidArgument, "This operation does not accept a version-id."));
     }
     Ok(())
+}
+
+/// The names of the parameters, without those of signatures and of SDKs, and those that S3 leaves
+/// to users, for their logs.
+fn names(query: &str) -> impl Iterator<Item = String> {
+    let names = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+        decode(name).unwrap_or_else(|| name.to_owned())
+    });
+    names.filter(|name| !name.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case("x-")))
+}
+
+fn is_ignored(name: &str) -> bool {
+    IGNORED.iter().any(|ignored| ignored.eq_ignore_ascii_case(name))
+}
+
+fn unknown(name: &str) -> S3Error {
+    let mut unknown = custom("NotImplemented", StatusCode::NOT_IMPLEMENTED, "");
+    unknown.set_message(format!("The parameter {name:?} asks for an operation that this server does not have. Nothing was done."));
+    unknown
 }
 
 #[cfg(test)]
@@ -183,5 +204,24 @@ mod tests {
         assert_eq!(code(&Method::POST, Level::Object, "uploads&versionId=a"), "InvalidArgument");
         assert_eq!(code(&Method::POST, Level::Object, "restore&versionId=a"), "accepted");
         assert_eq!(code(&Method::DELETE, Level::Object, "versionId=a"), "accepted");
+    }
+
+    #[test]
+    fn a_write_asks_for_one_operation() {
+        for (method, level, query) in [
+            (Method::DELETE, Level::Bucket, "policy&tagging"),
+            (Method::DELETE, Level::Bucket, "lifecycle=&x-id=a&tagging"),
+            (Method::DELETE, Level::Object, "tagging&uploadId=a"),
+            (Method::PUT, Level::Object, "tagging&partNumber=1&uploadId=a"),
+            (Method::PUT, Level::Bucket, "acl&p%6flicy"),
+            (Method::POST, Level::Object, "uploads&uploadId=a"),
+        ] {
+            assert_eq!(code(&method, level, query), "InvalidArgument", "{method} {query}");
+        }
+        for (method, level, query) in
+            [(Method::DELETE, Level::Object, "tagging&versionId=a"), (Method::POST, Level::Object, "select&select-type=2")]
+        {
+            assert_eq!(code(&method, level, query), "accepted", "{method} {query}");
+        }
     }
 }
