@@ -50,6 +50,9 @@ const OBJECT_BYTES: u64 = 320;
 /// Length of the shortest entry of a list: two quotation marks and a comma.
 const LIST_ENTRY_BYTES_MIN: u64 = 3;
 
+/// The query parameters of a bulk get.
+pub(crate) const PARAMETERS: [&str; 2] = ["retrieve", "order"];
+
 pub(crate) const KIND: BulkKind = BulkKind { name: "bulk get", parameter: "retrieve", body_kib: list_kib, request_kib: READER_KIB };
 
 /// KiB that a list of `length` bytes takes: itself, its keys, and the state of each object.

@@ -71,6 +71,9 @@ const REFUSED_HEADERS: HeaderSet = HeaderSet {
     prefixes: &["x-amz-copy-source", "x-amz-grant-"],
 };
 
+/// The query parameters of a bulk put.
+pub(crate) const PARAMETERS: [&str; 2] = ["store", "prefix"];
+
 pub(crate) const KIND: BulkKind = BulkKind { name: "bulk put", parameter: "store", body_kib: archive_kib, request_kib: REQUEST_KIB };
 
 /// KiB that an archive of `length` bytes takes: itself, and for each file, whose header alone has
@@ -106,7 +109,8 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
         memory_owner: request.extensions.get().cloned().unwrap_or_else(MemoryOwner::own),
     };
     let lines = puts.run(entries).await;
-    let result = BulkPutResult { bucket: puts.admitted_to.0.name.clone(), prefix: puts.prefix, lines, next: None, _memory_permits: memory_permits };
+    let result =
+        BulkPutResult { bucket: puts.admitted_to.0.name.clone(), prefix: puts.prefix, lines, next: None, _memory_permits: memory_permits };
     let mut response = S3Response::new(body(result));
     response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)

@@ -131,9 +131,11 @@ impl AfterSignature {
     async fn forward(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let is_bulk = |kind: BulkKind| kind.is_match(&request.method, &request.uri, &request.headers);
         if is_bulk(bulk_get::KIND) {
+            query_parameters::check_extension(&request.uri, &bulk_get::PARAMETERS)?;
             return bulk_get::call(&self.bulk_requests, request).await;
         }
         if is_bulk(bulk_put::KIND) {
+            query_parameters::check_extension(&request.uri, &bulk_put::PARAMETERS)?;
             return bulk_put::call(&self.bulk_requests, &self.operations, request).await;
         }
         query_parameters::check(&request.method, &request.uri, &request.headers, &self.bulk_requests.addresses)?;

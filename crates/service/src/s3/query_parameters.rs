@@ -80,6 +80,28 @@ pub(crate) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, addresses: 
     check_query(method, level, query)
 }
 
+/// Refuses a request to a bucket that is no operation of S3, such as a bulk put or a form, if it
+/// has other parameters than those in `known`, or one of them twice.
+///
+/// # Errors
+/// `NotImplemented` or `InvalidArgument`.
+pub(crate) fn check_extension(uri: &Uri, known: &[&str]) -> S3Result<()> {
+    let mut seen = Vec::new();
+    for name in names(uri.query().unwrap_or_default()) {
+        if !known.contains(&name.as_str()) {
+            if is_ignored(&name) {
+                continue;
+            }
+            return Err(unknown(&name));
+        }
+        if seen.contains(&name) {
+            return Err(s3_error!(InvalidArgument, "The parameter {name:?} is given twice."));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
 fn check_query(method: &Method, level: Level, query: &str) -> S3Result<()> {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     let known = match (level, method.as_str()) {
@@ -223,5 +245,22 @@ mod tests {
         {
             assert_eq!(code(&method, level, query), "accepted", "{method} {query}");
         }
+    }
+
+    #[test]
+    fn a_bulk_put_or_a_form_with_an_unknown_parameter_does_nothing() {
+        let code = |query: &str, known: &[&str]| {
+            let uri: Uri = format!("/b?{query}").parse().expect("a URI");
+            check_extension(&uri, known).map_or_else(|error| error.code().as_str().to_owned(), |()| "accepted".to_owned())
+        };
+        for query in ["store&prefix=a%2F", "store&X-Amz-Signature=a&x-id=b", "prefix=a&store&Content-MD5=b"] {
+            assert_eq!(code(query, &["store", "prefix"]), "accepted", "{query}");
+        }
+        for query in ["prefx=2026%2F&store=", "annotation&store", "foo=1&store", "delete&store", "store&retrieve"] {
+            assert_eq!(code(query, &["store", "prefix"]), "NotImplemented", "{query}");
+        }
+        assert_eq!(code("prefix=a&prefix=b&store", &["store", "prefix"]), "InvalidArgument");
+        assert_eq!(code("annotation=x", &[]), "NotImplemented");
+        assert_eq!(code("", &[]), "accepted");
     }
 }

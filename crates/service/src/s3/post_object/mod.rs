@@ -31,7 +31,7 @@ use crate::s3::errors::malformed_xml;
 use crate::s3::framework::Framework;
 use crate::s3::new_object::OBJECT_HEADERS;
 use crate::s3::normalize::normalize_headers;
-use crate::s3::tags;
+use crate::s3::{query_parameters, tags};
 use crate::state::{State, now_ms};
 use crate::transfer::upload::{LengthLimit, PUT_BYTES_MAX};
 
@@ -65,6 +65,7 @@ impl Forms {
     /// An S3 error if the form is invalid. Errors of the put are in the response.
     pub(crate) async fn call(&self, bucket: &str, request: Request<Body>) -> S3Result<Response<Body>> {
         let (head, body) = request.into_parts();
+        query_parameters::check_extension(&head.uri, &[])?;
         let boundary = boundary(&head.headers).ok_or_else(|| s3_error!(MalformedPOSTRequest, "The boundary of the form is missing."))?;
         let reader::Form { fields, mut file } = reader::read(body, &boundary).await?;
         let key = fields.need("key")?.to_owned();
