@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, IntakeError};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::health::{Health, liveness};
 use crate::jobs::Jobs;
@@ -38,10 +38,10 @@ pub(crate) struct Gateway {
     pub(crate) buffered_bodies: MemoryPool,
     /// Memory for responses that are buffered whole.
     pub(crate) buffered_responses: MemoryPool,
-    /// KiB that bulk gets and bulk puts may take.
-    pub(crate) bulk_kib: Arc<Semaphore>,
-    /// All of it.
-    pub(crate) bulk_kib_max: usize,
+    /// Memory for bulk gets and bulk puts.
+    pub(crate) bulk_memory: MemoryPool,
+    /// Bytes of it that one account gets at most.
+    pub(crate) bulk_bytes_max: usize,
 }
 
 impl fmt::Debug for Gateway {
@@ -68,8 +68,8 @@ impl Gateway {
             bucket_locks: BucketLocks::default(),
             buffered_bodies: MemoryPool::new(budget.buffered_bodies),
             buffered_responses: MemoryPool::new(budget.buffered_responses),
-            bulk_kib: Arc::new(Semaphore::new(budget.bulk_kib)),
-            bulk_kib_max: budget.bulk_kib,
+            bulk_memory: MemoryPool::new(budget.bulk_kib << 10),
+            bulk_bytes_max: MemoryPool::max_of_one_owner(budget.bulk_kib << 10),
             archive,
             state,
         })

@@ -178,6 +178,11 @@ impl MemoryPool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The most that one owner gets of `bytes`, while no other has any.
+    pub(crate) fn max_of_one_owner(bytes: usize) -> usize {
+        bytes / 3 * 2
+    }
+
     /// An empty reservation.
     pub(crate) fn reservation(&self, owner: &MemoryOwner) -> MemoryReservation {
         MemoryReservation { pool: self.clone(), owner: owner.clone(), bytes: 0 }
@@ -197,8 +202,8 @@ impl MemoryPool {
         }
     }
 
-    #[cfg(test)]
-    fn free(&self) -> usize {
+    /// Bytes that are not reserved.
+    pub(crate) fn free(&self) -> usize {
         self.lock().free
     }
 }

@@ -64,7 +64,7 @@ fn list_kib(length: u64) -> u32 {
 /// Answers a bulk get.
 pub(crate) async fn call(requests: &BulkRequests, mut request: S3Request<Body>) -> Answer<Body> {
     let (_, admitted_to) = requests.admit(KIND, &request)?;
-    let (list, memory_permits) = requests.receive(KIND, &mut request).await?;
+    let (list, reservation) = requests.receive(KIND, &mut request).await?;
     // The list may have taken long.
     let (caller, bucket) = requests.admit(KIND, &request)?;
     check_same(&admitted_to, &bucket)?;
@@ -88,7 +88,7 @@ pub(crate) async fn call(requests: &BulkRequests, mut request: S3Request<Body>) 
     };
     let wants_order = has_parameter(request.uri.query(), "order");
     tokio::task::spawn_blocking(move || {
-        let _memory_permits = memory_permits;
+        let _reservation = reservation;
         if wants_order { tar.run_order() } else { tar.run() }
     });
     let mut response = S3Response::new(body(pieces_rx, is_complete));
@@ -119,7 +119,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::memory::Budget;
+    use crate::memory::{Budget, MemoryPool};
     use crate::s3::bulk_request::BODY_BYTES_MAX;
     use crate::test_gateway::soon;
 
@@ -141,5 +141,7 @@ mod tests {
         let share = |length| READER_KIB + list_kib(length);
         let bulk_kib = Budget::new(1_664, 512, 1_024).expect("the defaults").bulk_kib as u32;
         assert!(2 * share(BODY_BYTES_MAX) + 30 * share(10 << 10) <= bulk_kib);
+        let max_of_one = MemoryPool::max_of_one_owner(bulk_kib as usize) as u32;
+        assert!(2 * share(BODY_BYTES_MAX) <= max_of_one && 40 * share(10 << 10) <= max_of_one);
     }
 }

@@ -23,7 +23,6 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use s3s::{Body, S3Request, S3Response, S3Result, StdError, s3_error};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::auth::caller::{CALLER_HEADERS, Peer, Signed};
@@ -31,7 +30,7 @@ use crate::auth::grant::AdmittedTo;
 use crate::gateway::Gateway;
 use crate::http::query::parameter;
 use crate::http::url_encoding;
-use crate::memory::MemoryOwner;
+use crate::memory::{MemoryOwner, MemoryPool, MemoryReservation};
 use crate::s3::Answer;
 use crate::s3::bulk_request::{BulkKind, BulkRequests};
 use crate::s3::errors::answers::{code_and_message, framework_error};
@@ -91,7 +90,7 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
     if prefix.len() > KEY_BYTES_MAX {
         return Err(s3_error!(KeyTooLongError, "Your key is too long"));
     }
-    let (archive, memory_permits) = requests.receive(KIND, &mut request).await?;
+    let (archive, reservation) = requests.receive(KIND, &mut request).await?;
     let entries = tokio::task::block_in_place(|| parse(&Bytes::from(archive))).map_err(|error| {
         let mut malformed = custom("MalformedTar", StatusCode::BAD_REQUEST, "");
         malformed.set_message(format!("{error} Nothing was stored."));
@@ -110,7 +109,7 @@ pub(crate) async fn call(requests: &BulkRequests, operations: &OperationsService
     };
     let lines = puts.run(entries).await;
     let result =
-        BulkPutResult { bucket: puts.admitted_to.0.name.clone(), prefix: puts.prefix, lines, next: None, _memory_permits: memory_permits };
+        BulkPutResult { bucket: puts.admitted_to.0.name.clone(), prefix: puts.prefix, lines, next: None, _reservation: reservation };
     let mut response = S3Response::new(body(result));
     response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
@@ -193,8 +192,8 @@ impl Puts {
             }
             let digests = small_digests(&batch);
             for ((index, entry), digests) in batch.into_iter().zip(digests) {
-                let permits = self.wait_for_memory(&entry, &mut running, &mut lines).await;
-                running.spawn(self.put(index, entry, digests, permits));
+                let reservation = self.wait_for_memory(&entry, &mut running, &mut lines).await;
+                running.spawn(self.put(index, entry, digests, reservation));
             }
         }
         while let Some(ended) = running.join_next().await {
@@ -210,12 +209,12 @@ impl Puts {
         entry: &Entry,
         running: &mut JoinSet<(usize, Line)>,
         lines: &mut [Option<Line>],
-    ) -> Option<OwnedSemaphorePermit> {
+    ) -> Option<MemoryReservation> {
         loop {
             if running.len() < AT_ONCE
-                && let Some(permits) = permits(&self.gateway.bulk_kib, entry.content.len() as u64)
+                && let Some(reservation) = reserve_put(&self.gateway.bulk_memory, &self.memory_owner, entry.content.len() as u64)
             {
-                return Some(permits);
+                return Some(reservation);
             }
             record(lines, running.join_next().await?);
         }
@@ -227,7 +226,7 @@ impl Puts {
         index: usize,
         entry: Entry,
         digests: Option<KnownDigests>,
-        permits: Option<OwnedSemaphorePermit>,
+        reservation: Option<MemoryReservation>,
     ) -> impl Future<Output = (usize, Line)> + use<> {
         let (gateway, operations, caller) = (self.gateway.clone(), self.operations.clone(), self.caller.clone());
         let (key, size, request) = (entry.key.clone(), entry.content.len() as u64, self.request(entry, digests));
@@ -241,7 +240,7 @@ impl Puts {
                 gateway.panicked("a put of a bulk put", &*panic);
                 Err(internal())
             });
-            drop(permits);
+            drop(reservation);
             let outcome = outcome.unwrap_or_else(|error| Outcome::failed(code_and_message(&error)));
             (index, Line { key, outcome })
         }
@@ -279,9 +278,9 @@ fn small_digests(batch: &[(usize, Entry)]) -> Vec<Option<KnownDigests>> {
 }
 
 /// Memory for a put whose content has this many bytes; `None` if it must wait.
-fn permits(memory: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
+fn reserve_put(memory: &MemoryPool, memory_owner: &MemoryOwner, bytes: u64) -> Option<MemoryReservation> {
     let kib = PUT_KIB + bytes.div_ceil(1 << 10).min(PUT_CONTENT_KIB_MAX);
-    memory.clone().try_acquire_many_owned(kib as u32).ok()
+    memory.try_reserve(memory_owner, (kib as usize) << 10)
 }
 
 fn record(lines: &mut [Option<Line>], ended: Result<(usize, Line), tokio::task::JoinError>) {
@@ -309,7 +308,7 @@ struct BulkPutResult {
     lines: Vec<Line>,
     /// The next line to write; `None` at the beginning.
     next: Option<usize>,
-    _memory_permits: OwnedSemaphorePermit,
+    _reservation: MemoryReservation,
 }
 
 impl BulkPutResult {
@@ -370,14 +369,9 @@ mod tests {
         let line = |key: String| Line { key, outcome: Outcome::failed(("KeyTooLongError".into(), "Your key is too long".into())) };
         let lines: Vec<Line> = (0..30_000).map(|number| line(number.to_string())).collect();
         let keys_bytes = |result: &BulkPutResult| result.lines.iter().map(|line| line.key.capacity()).sum::<usize>();
-        let memory_permits = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("memory");
-        let mut result = BulkPutResult {
-            bucket: "survey".into(),
-            prefix: "p".repeat(KEY_BYTES_MAX),
-            lines,
-            next: None,
-            _memory_permits: memory_permits,
-        };
+        let reservation = MemoryPool::new(0).reservation(&MemoryOwner::own());
+        let mut result =
+            BulkPutResult { bucket: "survey".into(), prefix: "p".repeat(KEY_BYTES_MAX), lines, next: None, _reservation: reservation };
         let (taken, mut json) = (keys_bytes(&result), Vec::new());
         while let Some(piece) = result.piece() {
             assert!(piece.len() < RESULT_PIECE_BYTES + 2 * KEY_BYTES_MAX && keys_bytes(&result) <= taken);

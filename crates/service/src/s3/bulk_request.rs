@@ -8,7 +8,6 @@ use http::{HeaderMap, Method, StatusCode, Uri, header};
 use s3s::dto::StreamingBlob;
 use s3s::validation::NameValidation;
 use s3s::{Body, S3Error, S3Request, S3Result, s3_error};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::access::{EXPECTED_OWNER, check_owner};
 use crate::auth::caller::{Caller, Peer, origin};
@@ -16,6 +15,7 @@ use crate::auth::signatures::is_form;
 use crate::gateway::Gateway;
 use crate::http::addressing::Addresses;
 use crate::http::query::has_parameter;
+use crate::memory::{MemoryOwner, MemoryReservation};
 use crate::s3::errors::{busy, custom, state_failed};
 use crate::s3::object_names::BucketNames;
 use crate::state::Bucket;
@@ -52,10 +52,11 @@ impl BulkKind {
         error
     }
 
-    /// Reserves memory of all bulk requests. It never waits: a waiting long body would delay the
-    /// short ones after it.
-    fn reserve(&self, memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
-        memory.clone().try_acquire_many_owned(kib).map_err(|_| self.busy())
+    /// Reserves more of the memory of all bulk requests. It never waits: a waiting long body would
+    /// delay the short ones after it.
+    fn reserve(&self, reservation: &mut MemoryReservation, kib: u32) -> S3Result<()> {
+        let bytes = reservation.bytes() + ((kib as usize) << 10);
+        if reservation.try_resize(bytes) { Ok(()) } else { Err(self.busy()) }
     }
 }
 
@@ -65,22 +66,20 @@ struct BulkBody {
     kind: BulkKind,
     bytes: Vec<u8>,
     length: usize,
-    memory: Arc<Semaphore>,
-    permits: OwnedSemaphorePermit,
+    reservation: MemoryReservation,
 }
 
 impl BulkBody {
-    /// An empty body with an announced length.
-    fn new(kind: BulkKind, length: u64, memory: Arc<Semaphore>) -> S3Result<Self> {
-        let permits = kind.reserve(&memory, 0)?;
-        Ok(Self { kind, bytes: Vec::new(), length: length as usize, memory, permits })
+    /// An empty body with an announced length and an empty reservation.
+    fn new(kind: BulkKind, length: u64, reservation: MemoryReservation) -> Self {
+        Self { kind, bytes: Vec::new(), length: length as usize, reservation }
     }
 
     /// Appends a piece. The pieces never exceed the announced length.
     fn push(&mut self, piece: &[u8]) -> S3Result<()> {
         let (had, has) = (self.bytes.len(), self.bytes.len() + piece.len());
         let body_kib = |length: usize| (self.kind.body_kib)(length as u64);
-        self.permits.merge(self.kind.reserve(&self.memory, body_kib(has) - body_kib(had))?);
+        self.kind.reserve(&mut self.reservation, body_kib(has) - body_kib(had))?;
         if self.bytes.capacity() < has {
             // Memory that nothing was written to isn't taken yet, so a body that has begun gets
             // room for all of it at once: growing would copy it.
@@ -115,8 +114,8 @@ impl BulkRequests {
     }
 
     /// Receives the body of a request and checks its checksums. Its memory is taken as long as the
-    /// permits are held.
-    pub(crate) async fn receive(&self, kind: BulkKind, request: &mut S3Request<Body>) -> S3Result<(Vec<u8>, OwnedSemaphorePermit)> {
+    /// reservation is held.
+    pub(crate) async fn receive(&self, kind: BulkKind, request: &mut S3Request<Body>) -> S3Result<(Vec<u8>, MemoryReservation)> {
         let announced = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length_of(announced, &request.headers)?;
         if length > BODY_BYTES_MAX {
@@ -124,15 +123,17 @@ impl BulkRequests {
             too_large.set_message(format!("Your request was too large: the body of a {} has at most {BODY_BYTES_MAX} bytes.", kind.name));
             return Err(too_large);
         }
-        let (memory, needed_kib) = (&self.gateway.bulk_kib, (kind.request_kib + (kind.body_kib)(length)) as usize);
-        if needed_kib > self.gateway.bulk_kib_max {
+        let memory = &self.gateway.bulk_memory;
+        let needed_bytes = ((kind.request_kib + (kind.body_kib)(length)) as usize) << 10;
+        if needed_bytes > self.gateway.bulk_bytes_max {
             return Err(custom(
                 "MaxMessageLengthExceeded",
                 StatusCode::BAD_REQUEST,
                 "Your request was too large for the memory of the server (memory_mib).",
             ));
         }
-        if memory.available_permits() < needed_kib {
+        let memory_owner: MemoryOwner = request.extensions.get().cloned().unwrap_or_else(MemoryOwner::own);
+        if memory.try_reserve(&memory_owner, needed_bytes).is_none() {
             return Err(kind.busy());
         }
         let claims = Claims::of(&request.headers)?;
@@ -143,17 +144,17 @@ impl BulkRequests {
         let scarce_kib = kind.request_kib + (kind.body_kib)(BODY_BYTES_MAX);
         let input = std::mem::take(&mut request.input);
         let mut receiving = IncomingBody::of_request(Some(StreamingBlob::from(input)), length, &request.extensions)
-            .of_memory(memory.clone(), scarce_kib as usize);
-        let mut body = BulkBody::new(kind, length, memory.clone())?;
+            .of_memory(memory.clone(), (scarce_kib as usize) << 10);
+        let mut body = BulkBody::new(kind, length, memory.reservation(&memory_owner));
         while let Some(piece) = receiving.next().await? {
             sums.update(&piece);
             md5.iter_mut().for_each(|md5| md5.update(&piece));
             body.push(&piece)?;
         }
         sums.end(md5.unwrap_or_default().finish(), &trailers)?;
-        let BulkBody { bytes, mut permits, .. } = body;
-        permits.merge(kind.reserve(memory, kind.request_kib)?);
-        Ok((bytes, permits))
+        let BulkBody { bytes, mut reservation, .. } = body;
+        kind.reserve(&mut reservation, kind.request_kib)?;
+        Ok((bytes, reservation))
     }
 
     /// The bucket that a request names by its path or host.
@@ -172,22 +173,41 @@ impl BulkRequests {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+    use crate::memory::MemoryPool;
+
+    const TEST_KIND: BulkKind =
+        BulkKind { name: "test", parameter: "test", body_kib: |length| (3 * length).div_ceil(1 << 10) as u32, request_kib: 1 };
+
+    #[test]
+    fn one_account_leaves_memory_for_the_bulk_requests_of_others() {
+        let memory = MemoryPool::new(64 << 10);
+        let body = |owner: u8| {
+            let memory_owner = MemoryOwner::of(&Method::POST, &HeaderMap::new(), IpAddr::from([127, 0, 0, owner]));
+            BulkBody::new(TEST_KIND, BODY_BYTES_MAX, memory.reservation(&memory_owner))
+        };
+        let mut all: Vec<BulkBody> = (0..64).map(|_| body(1)).collect();
+        let taken = all.iter_mut().filter_map(|body| body.push(b"[").ok()).count();
+        assert_eq!(taken, 42, "one alone has two thirds");
+        body(2).push(b"[").expect("memory for another account");
+    }
 
     #[test]
     fn a_body_takes_memory_for_received_bytes_only() {
-        let kind = BulkKind { name: "test", parameter: "test", body_kib: |length| (3 * length).div_ceil(1 << 10) as u32, request_kib: 1 };
-        let memory = Arc::new(Semaphore::new(64));
-        let mut body = BulkBody::new(kind, BODY_BYTES_MAX, memory.clone()).expect("it takes nothing yet");
+        let kind = TEST_KIND;
+        let memory = MemoryPool::new(64 << 10);
+        let mut body = BulkBody::new(kind, BODY_BYTES_MAX, memory.reservation(&MemoryOwner::own()));
         body.push(b"[").expect("memory");
-        assert_eq!(memory.available_permits(), 63);
+        assert_eq!(memory.free() >> 10, 63);
         for _ in 0..1_000 {
             body.push(b"123456789").expect("memory");
         }
         assert_eq!(body.bytes.len(), 9_001);
-        assert_eq!(64 - memory.available_permits(), (kind.body_kib)(9_001) as usize);
+        assert_eq!(64 - (memory.free() >> 10), (kind.body_kib)(9_001) as usize);
         assert_eq!(body.push(&[b' '; 16 << 10]).expect_err("too much").code(), &s3s::S3ErrorCode::SlowDown);
         drop(body);
-        assert_eq!(memory.available_permits(), 64);
+        assert_eq!(memory.free() >> 10, 64);
     }
 }

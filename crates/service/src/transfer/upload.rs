@@ -14,7 +14,7 @@ use s3s::{S3Error, S3Result, s3_error};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::memory::MemoryOwner;
+use crate::memory::{MemoryOwner, MemoryPool};
 use crate::s3::errors::{catalogue_failed, slow_down};
 use crate::s3::framework::stream_error;
 use crate::transfer::Transfers;
@@ -58,9 +58,9 @@ pub(crate) struct IncomingBody {
     /// Whether the body may end early.
     may_end_early: bool,
     received: u64,
-    /// Permits (KiB) of the memory that all bulk requests share, and the number below which memory
-    /// counts as scarce. `None` for all other requests.
-    memory: Option<(Arc<Semaphore>, usize)>,
+    /// The memory that all bulk requests share, and the free bytes below which it counts as scarce.
+    /// `None` for all other requests.
+    memory: Option<(MemoryPool, usize)>,
     /// The owner of the memory that the body takes.
     memory_owner: MemoryOwner,
     /// Time spent waiting for the client since `waited_from` bytes had arrived.
@@ -78,10 +78,9 @@ impl IncomingBody {
         Self { stream, expected, may_end_early: false, received: 0, memory: None, memory_owner, waited: Duration::ZERO, waited_from: 0 }
     }
 
-    /// Applies the shorter timeout when fewer than `scarce_kib` permits of this memory are
-    /// available.
-    pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
-        Self { memory: Some((memory, scarce_kib)), ..self }
+    /// Applies the shorter timeout when fewer than `scarce_bytes` of this memory are free.
+    pub(crate) fn of_memory(self, memory: MemoryPool, scarce_bytes: usize) -> Self {
+        Self { memory: Some((memory, scarce_bytes)), ..self }
     }
 
     /// The owner of the memory that the body takes.
@@ -98,7 +97,7 @@ impl IncomingBody {
     pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
         let Some(stream) = &mut self.stream else { return self.end() };
         let begun = Instant::now();
-        let is_scarce = || self.memory.as_ref().is_some_and(|(memory, scarce_kib)| memory.available_permits() < *scarce_kib);
+        let is_scarce = || self.memory.as_ref().is_some_and(|(memory, scarce_bytes)| memory.free() < *scarce_bytes);
         let piece = loop {
             let piece = tokio::time::timeout(IDLE_CHECK_PERIOD, stream.next()).await;
             let waiting = begun.elapsed();
@@ -286,13 +285,13 @@ mod tests {
     use futures_util::stream;
 
     /// A body of `pieces` bytes, one every `pause`.
-    fn trickle(pieces: u64, pause: Duration, memory: &Arc<Semaphore>) -> IncomingBody {
+    fn trickle(pieces: u64, pause: Duration, memory: &MemoryPool) -> IncomingBody {
         let bytes = stream::unfold((), move |()| async move {
             tokio::time::sleep(pause).await;
             Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
         });
         let stream = StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)));
-        IncomingBody::new(Some(stream), pieces, MemoryOwner::own()).of_memory(memory.clone(), RECORD_CONTENT_BYTES >> 10)
+        IncomingBody::new(Some(stream), pieces, MemoryOwner::own()).of_memory(memory.clone(), RECORD_CONTENT_BYTES)
     }
 
     async fn receive(mut body: IncomingBody) -> S3Result<u64> {
@@ -302,10 +301,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_client_times_out_only_when_memory_is_scarce() {
-        let memory = Arc::new(Semaphore::new(4 << 10));
+        let memory = MemoryPool::new(4 << 20);
         let body = trickle(40, Duration::from_secs(2), &memory);
         assert_eq!(receive(body).await.expect("all of it"), 40);
-        let _taken = memory.acquire_many(4 << 10).await.expect("memory");
+        // No owner gets so much that nothing is left for another.
+        let other = MemoryOwner::of(&http::Method::PUT, &http::HeaderMap::new(), std::net::IpAddr::from([127, 0, 0, 1]));
+        let _taken = [(MemoryOwner::own(), 2_600 << 10), (other, 800 << 10)]
+            .map(|(owner, bytes)| memory.try_reserve(&owner, bytes).expect("memory"));
         let error = receive(trickle(40, Duration::from_secs(2), &memory)).await.expect_err("too slow");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
         assert_eq!(receive(trickle(10, Duration::from_secs(2), &memory)).await.expect("soon enough"), 10);
@@ -313,7 +315,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_has_ended_is_not_too_slow() {
-        let memory = Arc::new(Semaphore::new(0));
+        let memory = MemoryPool::new(0);
         // 28 s for the content, and 3 s for the end.
         let content = stream::unfold(0, async |sent| {
             let is_end = sent == 14;
@@ -326,7 +328,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn scarcity_is_that_of_the_memory_the_content_uses() {
-        let (elsewhere, own) = (Arc::new(Semaphore::new(4 << 10)), Arc::new(Semaphore::new(99)));
+        let (elsewhere, own) = (MemoryPool::new(4 << 20), MemoryPool::new(99));
         let body = || trickle(40, Duration::from_secs(2), &elsewhere);
         let error = receive(body().of_memory(own.clone(), 100)).await.expect_err("too slow");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
@@ -335,7 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_times_out_after_a_minute() {
-        let memory = Arc::new(Semaphore::new(4 << 10));
+        let memory = MemoryPool::new(4 << 20);
         let begun = Instant::now();
         let error = receive(trickle(1, Duration::from_secs(3_600), &memory)).await.expect_err("nothing came");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
@@ -344,7 +346,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_at_the_minimum_rate_may_take_long() {
-        let memory = Arc::new(Semaphore::new(0));
+        let memory = MemoryPool::new(0);
         let size = 40 * RECORD_CONTENT_BYTES as u64;
         let records = stream::unfold((), |()| async {
             tokio::time::sleep(Duration::from_secs(20)).await;
