@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -247,10 +248,13 @@ impl Reader {
         };
         let content = match Format::of(name) {
             Format::Tar { is_compressed } => {
-                let read = File::open(path).map(BufReader::new).map_err(|error| error.to_string());
-                let read = read.and_then(|file| match is_compressed {
-                    false => self.read_tar(file, &origin, name),
-                    true => self.read_tar(MultiGzDecoder::new(file), &origin, name),
+                let open = Unchanged::open(path).map_err(|error| error.to_string());
+                let read = open.and_then(|open| {
+                    let (file, check) = (BufReader::new(&open.file), || open.check());
+                    match is_compressed {
+                        false => self.read_tar(file, &check, &origin, name),
+                        true => self.read_tar(MultiGzDecoder::new(file), &check, &origin, name),
+                    }
                 });
                 return match read {
                     Ok(read) => read,
@@ -273,8 +277,15 @@ impl Reader {
         }
     }
 
-    /// Reads the files of a tar archive. The outer error says why the rest of it can't be read.
-    fn read_tar(&self, archive: impl Read, origin: &str, name: &str) -> Result<Result<(), Stopped>, String> {
+    /// Reads the files of a tar archive; `check` fails once it was changed. The outer error says why
+    /// the rest of it can't be read.
+    fn read_tar(
+        &self,
+        archive: impl Read,
+        check: &dyn Fn() -> Result<(), String>,
+        origin: &str,
+        name: &str,
+    ) -> Result<Result<(), Stopped>, String> {
         let mut archive = tar::Archive::new(UntilStopped { archive, is_stopped: &self.is_stopped });
         // Reads on after the end of an archive: to the checksum of what is compressed, and to an
         // archive that was appended.
@@ -328,11 +339,12 @@ impl Reader {
             if length as u64 != size {
                 return Err("the archive ends early".to_owned());
             }
+            check()?;
             if let Err(stopped) = self.send(member_origin, format!("{name}/{member}"), &member, content.into(), permit) {
                 return Ok(Err(stopped));
             }
         }
-        Ok(Ok(()))
+        check().map(Ok)
     }
 
     /// Passes a file on. `letter` is its dead letter's key.
@@ -361,18 +373,59 @@ impl Reader {
     }
 
     fn read_file(&self, path: &Path) -> Result<(Bytes, OwnedSemaphorePermit), String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let length = file.metadata().map_err(|error| error.to_string())?.len();
-        if length > FILE_MAX {
-            return Err(TOO_LARGE.to_owned());
-        }
-        let permit = self.reserve(length);
-        let mut content = Vec::with_capacity(length as usize);
-        file.take(FILE_MAX + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
-        if content.len() as u64 > FILE_MAX { Err(TOO_LARGE.to_owned()) } else { Ok((content.into(), permit)) }
+        read_unchanged(path, |length| self.reserve(length))
     }
 }
 
+/// Reads a file that nothing changes meanwhile. `reserve` waits for memory.
+fn read_unchanged<P>(path: &Path, reserve: impl FnOnce(u64) -> P) -> Result<(Bytes, P), String> {
+    let open = Unchanged::open(path).map_err(|error| error.to_string())?;
+    let length = open.stamp.bytes;
+    if length > FILE_MAX {
+        return Err(TOO_LARGE.to_owned());
+    }
+    let permit = reserve(length);
+    let mut content = Vec::with_capacity(length as usize);
+    (&open.file).take(FILE_MAX + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
+    open.check()?;
+    if content.len() as u64 == length { Ok((content.into(), permit)) } else { Err(CHANGED.to_owned()) }
+}
+
+/// An open file, with what it was like before it was read.
+struct Unchanged {
+    file: File,
+    stamp: Stamp,
+}
+
+/// Changes with each write to a file, but for writes within one tick of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Unchanged {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let stamp = stamp(&file)?;
+        Ok(Self { file, stamp })
+    }
+
+    /// Fails if the file was written to since it was opened.
+    fn check(&self) -> Result<(), String> {
+        let now = stamp(&self.file).map_err(|error| error.to_string())?;
+        if now == self.stamp { Ok(()) } else { Err(CHANGED.to_owned()) }
+    }
+}
+
+fn stamp(file: &File) -> io::Result<Stamp> {
+    let metadata = file.metadata()?;
+    let (modified, changed) = ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
+    Ok(Stamp { bytes: metadata.len(), modified, changed })
+}
+
+const CHANGED: &str = "it changed while it was read";
 const TOO_LARGE: &str = "it is larger than 256 MiB: copy such files with rclone or the AWS command line";
 
 #[cfg(test)]

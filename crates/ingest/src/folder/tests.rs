@@ -106,3 +106,50 @@ fn a_stopped_reader_skips_no_further() {
     assert!(reader.read(&path, Path::new("a.tar")).is_err());
     assert_eq!(pipeline.counts.failed.load(Ordering::Relaxed), 2, "a stop isn't a damaged archive");
 }
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_named() {
+    let folder = Folder::new("changed");
+    let path = folder.0.join("a.fits");
+    let write = |content: &str| std::fs::write(&path, content).expect("written");
+    write("SIMPLE");
+    let set_back = |_| {
+        let file = File::options().write(true).open(&path).expect("a file");
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("a date");
+    };
+    assert_eq!(read_unchanged(&path, |_| ()), Ok(("SIMPLE".into(), ())));
+    for content in ["SIMPLE, and more", "SIM", ""] {
+        write("SIMPLE");
+        assert_eq!(read_unchanged(&path, |_| write(content)), Err(CHANGED.to_owned()), "{content:?}");
+    }
+    write("SIMPLE");
+    assert_eq!(read_unchanged(&path, set_back), Err(CHANGED.to_owned()), "of the same length");
+    assert!(read_unchanged(&path, |_| ()).is_ok(), "the next run reads it");
+}
+
+#[test]
+fn an_archive_that_changes_while_it_is_read_is_named() {
+    let folder = Folder::new("changed-archive");
+    let path = folder.0.join("a.tar");
+    let mut archive = tar::Builder::new(File::create(&path).expect("a file"));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(6);
+    archive.append_data(&mut header, "a.fits", &b"SIMPLE"[..]).expect("appended");
+    archive.finish().expect("finished");
+    let runtime = runtime();
+    let (sender, mut found) = mpsc::channel(QUEUE);
+    let reader = Reader {
+        settings: settings(&folder.0),
+        pipeline: pipeline(&Arc::default()),
+        sender,
+        is_stopped: Arc::default(),
+        runtime: runtime.handle().clone(),
+        buffer: Arc::new(Semaphore::new(8)),
+        buffer_kib: 8,
+    };
+    let open = Unchanged::open(&path).expect("a file");
+    File::options().append(true).open(&path).and_then(|mut file| io::Write::write_all(&mut file, &[0; 512])).expect("appended");
+    let read = reader.read_tar(&open.file, &|| open.check(), "a.tar", "a.tar");
+    assert_eq!(read.err().as_deref(), Some(CHANGED));
+    assert!(found.try_recv().is_err(), "nothing of it is stored");
+}
