@@ -3,6 +3,10 @@
 //! A put carries `If-None-Match: *`, so it never replaces an object. If there is one already, its
 //! content is compared: the same content means that an earlier delivery stored it. At Fulgurite's
 //! servers, small objects are put in [`batches`](crate::batches).
+//!
+//! A server that refuses a put before it has read all of a large body closes the connection, and
+//! its answer may be lost with it. So large objects are looked for before they are put, and all
+//! objects after a put without an answer.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,6 +43,9 @@ pub(crate) const PUT: Duration = Duration::from_secs(1000);
 const PAUSE: Duration = Duration::from_millis(250);
 /// Maximum pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Objects of more bytes are looked for before they are put.
+const LOOK_FIRST: usize = 1 << 20;
 
 /// Bytes of a path that aren't escaped.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
@@ -142,18 +149,20 @@ impl Sink {
     /// # Errors
     /// [`SinkError`] if trying again wouldn't help, or the command was stopped.
     pub async fn store(self: &Arc<Self>, object: &Object) -> Result<Stored, SinkError> {
-        let mut is_taken = match self.put_in_batch(object).await {
+        let mut looks_first = match self.put_in_batch(object).await {
             Batched::Stored => return Ok(Stored::Now),
             Batched::Taken => true,
-            Batched::Unknown => false,
+            Batched::Unknown => object.content.len() > LOOK_FIRST,
         };
         let mut attempt = 0;
         loop {
             let attempted = async {
-                match std::mem::take(&mut is_taken) {
-                    true => self.compare(object).await,
-                    false => self.put(object).await,
+                if std::mem::replace(&mut looks_first, true)
+                    && let Some(stored) = self.compare(object, false).await?
+                {
+                    return Ok(stored);
                 }
+                self.put(object).await
             };
             let put = timeout(PUT, attempted).await.unwrap_or_else(|_| Err(Trouble::Transient("no response".to_owned())));
             let failure = match put {
@@ -201,7 +210,8 @@ impl Sink {
             status @ StatusCode::PRECONDITION_FAILED => {
                 // Read to its end: the comparison may get the same connection.
                 read_refusal(status, response.into_body()).await;
-                self.compare(object).await
+                // If there is none, it was removed in between.
+                self.compare(object, true).await?.ok_or_else(|| Trouble::Transient(CLOSED.to_owned()))
             }
             status => Err(Trouble::of(&object.key, read_refusal(status, response.into_body()).await)),
         }
@@ -211,15 +221,17 @@ impl Sink {
         format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&object.key, PATH))
     }
 
-    /// Compares the object that is there with this one.
-    async fn compare(&self, object: &Object) -> Result<Stored, Trouble> {
+    /// Compares the object that is there with this one; `None` if there is none. Unless it
+    /// `is_taken`, there may be none that the client must not look for.
+    async fn compare(&self, object: &Object, is_taken: bool) -> Result<Option<Stored>, Trouble> {
         let path = &self.path_of(object);
         let conflict = || Trouble::Object(format!("the bucket has another content as `{}`", object.key));
         let response = self.exchange(&Method::HEAD, path, &[], Bytes::new()).await.map_err(Trouble::Transient)?;
         match response.status() {
             StatusCode::OK => {}
-            // It was removed in between.
-            StatusCode::NOT_FOUND => return Err(Trouble::Transient(CLOSED.to_owned())),
+            StatusCode::NOT_FOUND => return Ok(None),
+            // Without the right to list a bucket, S3 says this of an object that doesn't exist.
+            StatusCode::FORBIDDEN if !is_taken => return Ok(None),
             status => return Err(Trouble::of(&object.key, Refusal { status, code: None, message: None })),
         }
         let text = |name| response.headers().get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
@@ -228,20 +240,20 @@ impl Sink {
             return Err(conflict());
         }
         if text(ETAG).is_some_and(|etag| etag.trim_matches('"') == hex_simd::encode_to_string(Md5::of(&object.content), AsciiCase::Lower)) {
-            return Ok(Stored::Earlier);
+            return Ok(Some(Stored::Earlier));
         }
         // Its ETag may be no MD5: it was uploaded in parts, or the server encrypts.
         let response = self.exchange(&Method::GET, path, &[], Bytes::new()).await.map_err(Trouble::Transient)?;
         if response.status() != StatusCode::OK {
             let refusal = read_refusal(response.status(), response.into_body()).await;
-            return Err(match (refusal.status, refusal.code.as_deref()) {
+            return match (refusal.status, refusal.code.as_deref()) {
                 // It was removed in between.
-                (StatusCode::NOT_FOUND, _) => Trouble::Transient(CLOSED.to_owned()),
+                (StatusCode::NOT_FOUND, _) => Ok(None),
                 (_, Some("InvalidObjectState")) => {
-                    Trouble::Object(format!("the bucket has an object `{}` that can't be compared: {refusal}", object.key))
+                    Err(Trouble::Object(format!("the bucket has an object `{}` that can't be compared: {refusal}", object.key)))
                 }
-                _ => Trouble::of(&object.key, refusal),
-            });
+                _ => Err(Trouble::of(&object.key, refusal)),
+            };
         }
         let mut body = response.into_body();
         let mut rest = &object.content[..];
@@ -250,7 +262,7 @@ impl Sink {
             let piece = frame.data_ref().map_or(&[][..], |data| data);
             rest = rest.strip_prefix(piece).ok_or_else(conflict)?;
         }
-        if rest.is_empty() { Ok(Stored::Earlier) } else { Err(conflict()) }
+        if rest.is_empty() { Ok(Some(Stored::Earlier)) } else { Err(conflict()) }
     }
 
     /// Says again and again that a response takes long.
@@ -330,3 +342,6 @@ impl Trouble {
         if is_of_object { Self::Object(why) } else { Self::Refused(why) }
     }
 }
+
+#[cfg(test)]
+mod tests;
