@@ -13,6 +13,7 @@ use crate::overdue::Overdue;
 use crate::series::{Probe, Series};
 
 mod benchmarks;
+mod moving;
 mod removal;
 mod unfinished;
 
@@ -51,6 +52,7 @@ pub(super) const CASES: &[Case] = &[
     ("benchmarks are read once when they are due", benchmarks::are_read_once),
     ("records of benchmarks come back in their order", benchmarks::records_come_back),
     ("a learned time replaces no other", benchmarks::a_learned_time_replaces_no_other),
+    ("copies of a node that leads elsewhere are unverified", moving::makes_copies_unverified),
     ("a removal takes copies from all sums and keeps their history", removal::keeps_the_history),
     ("a removal voids checks that are under way", removal::voids_checks_under_way),
     ("a removal lets a file be listed as new", removal::lets_a_file_be_listed_as_new),

@@ -255,6 +255,15 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the node doesn't exist, or the database can't be changed.
     fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError>;
 
+    /// Stores new settings of a node that lead to another place: an event for each of its copies,
+    /// which are unverified and due at once. Checks that are under way are dropped. `until_then`
+    /// says where the copies were. Returns the number of copies; takes time in proportion to it.
+    ///
+    /// # Errors
+    /// As of [`change_node`](Self::change_node), or if another process that can't be told of the
+    /// new place checks copies.
+    fn move_node(&mut self, node: &Node, at: u64, until_then: &str) -> Result<u64, DatabaseError>;
+
     /// Adds files, each with copies at the nodes that its row names, or else at `nodes`. Files and
     /// copies that exist already are left as they are, but what wasn't known of them is added. If a
     /// row contradicts what is known, it is a conflict; with `replace`, or if all copies of the

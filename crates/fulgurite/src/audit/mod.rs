@@ -16,6 +16,7 @@ use crate::{Outcome, Session};
 mod export;
 mod formats;
 mod history;
+mod identity;
 mod inventory;
 mod matrix;
 mod names;

@@ -12,7 +12,7 @@ use fulgurite_audit::node::{DAY_S, Medium, Node, check_name};
 use fulgurite_places::Cause;
 use serde_json::{Value, json};
 
-use super::{Opened, place};
+use super::{Opened, identity, place};
 use crate::channel::one_of;
 use crate::outcome::Misuse;
 use crate::standard_output::standard_output;
@@ -271,7 +271,8 @@ fn set(
     settings: &Settings,
     unreached: bool,
 ) -> Result<Outcome> {
-    let mut node = opened.node(name)?.clone();
+    let earlier = opened.node(name)?.clone();
+    let mut node = earlier.clone();
     if new_place.is_none() && settings.is_empty() {
         return Err(Misuse("nothing to change: give --place, --option or another setting".into()).into());
     }
@@ -281,8 +282,18 @@ fn set(
     if new_place.is_some() && !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not changed; --unreached changes it all the same"))?;
     }
-    opened.database.change_node(&node)?;
+    let moved = if identity::is_same_place(&earlier, &node) {
+        opened.database.change_node(&node)?;
+        0
+    } else {
+        // What was found was found elsewhere.
+        opened.database.move_node(&node, super::now(), &format!("until then at {}", identity::described(&earlier)))?
+    };
     session.say(&format!("Changed node {name}: {}", describe(&node)));
+    if moved > 0 {
+        let copies = text::phrase(moved, "copy is", "copies are");
+        session.say(&format!("It leads to another place now: {copies} unverified until `fulgurite audit run` has read them."));
+    }
     session.answer(|| to_json(&node));
     Ok(Outcome::Good)
 }

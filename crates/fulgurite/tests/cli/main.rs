@@ -3,6 +3,7 @@
 
 mod absent;
 mod attaching;
+mod audit_places;
 mod audit_removals;
 mod auditing;
 mod catalogue;

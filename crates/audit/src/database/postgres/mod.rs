@@ -33,6 +33,7 @@ mod benchmarks;
 mod claims;
 mod history;
 mod import;
+mod moving;
 mod nodes;
 mod questions;
 mod record;
@@ -45,7 +46,7 @@ mod tls;
 
 pub use address::AddressProblem;
 use address::ServerAddress;
-use session::{ANSWER, LONG_ANSWER, Session};
+use session::{ANSWER, IMPORT_LOCK, LONG_ANSWER, Session};
 
 const VERSION: i32 = 2;
 const SCHEMA: &str = include_str!("schema.sql");
@@ -235,6 +236,15 @@ impl AuditDatabase for Postgres {
 
     fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError> {
         self.session.change("change a node", LONG_ANSWER, async |work, _| nodes::change(work, node).await)
+    }
+
+    fn move_node(&mut self, node: &Node, at: u64, until_then: &str) -> Result<u64, DatabaseError> {
+        self.session.change("change a node", LONG_ANSWER, async |work, _| {
+            // No import may add or change copies of the node meanwhile.
+            work.lock(IMPORT_LOCK).await?;
+            nodes::change(work, node).await?;
+            moving::forget_checks(work, node.id, at, until_then).await
+        })
     }
 
     fn import(

@@ -131,7 +131,7 @@ fn give_up(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 }
 
 /// True while the first import isn't complete.
-fn holds_checks(connection: &Connection) -> Result<bool, DatabaseError> {
+pub(super) fn holds_checks(connection: &Connection) -> Result<bool, DatabaseError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM imports WHERE holds_checks)";
     let failed = engine("look for an unfinished import");
     connection.prepare_cached(sql).and_then(|mut statement| statement.query_row([], |row| row.get(0))).map_err(failed)

@@ -26,6 +26,7 @@ use crate::series::Series;
 mod benchmarks;
 mod checks;
 mod import;
+mod moving;
 mod questions;
 mod removal;
 
@@ -292,25 +293,19 @@ impl AuditDatabase for Sqlite {
     fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError> {
         let failed = engine("change a node");
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
-        let interval: Option<i64> = transaction
-            .query_row("SELECT interval_s FROM nodes WHERE node = ?1", [node.id.0], |row| row.get(0))
-            .optional()
-            .map_err(&failed)?;
-        let earlier = interval.ok_or(DatabaseError::NoSuchNode { node: node.id.0 })?;
-        write_node(&transaction, node.id, node).map_err(&failed)?;
-        let interval = signed(node.rules.interval.as_secs());
-        if interval != earlier {
-            // A copy waits for its regular check if it is due one interval after the last one. The
-            // date of a look is only in its event.
-            transaction
-                .execute(
-                    "UPDATE copies SET due_at = due_at - ?2 + ?3 WHERE node = ?1 AND (due_at = verified_at + ?2 \
-                     OR state IN (?4, ?5) AND due_at = ?2 + (SELECT at FROM events WHERE event = last_event))",
-                    params![node.id.0, earlier, interval, State::HeaderChecked.number(), State::ProviderAttested.number()],
-                )
-                .map_err(&failed)?;
-        }
+        change_node(&transaction, node)?;
         transaction.commit().map_err(&failed)
+    }
+
+    fn move_node(&mut self, node: &Node, at: u64, until_then: &str) -> Result<u64, DatabaseError> {
+        // A run reads the places that it knew at its start, and would record what it finds there.
+        self.lock()?;
+        let failed = engine("change a node");
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
+        change_node(&transaction, node)?;
+        let moved = moving::forget_checks(&transaction, node.id, at, until_then)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(moved)
     }
 
     fn import(
@@ -461,6 +456,27 @@ impl AuditDatabase for Sqlite {
     fn subjects(&mut self, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, DatabaseError> {
         questions::subjects(&self.connection, since, after, limit)
     }
+}
+
+fn change_node(transaction: &rusqlite::Transaction<'_>, node: &Node) -> Result<(), DatabaseError> {
+    let failed = engine("change a node");
+    let interval: Option<i64> =
+        transaction.query_row("SELECT interval_s FROM nodes WHERE node = ?1", [node.id.0], |row| row.get(0)).optional().map_err(&failed)?;
+    let earlier = interval.ok_or(DatabaseError::NoSuchNode { node: node.id.0 })?;
+    write_node(transaction, node.id, node).map_err(&failed)?;
+    let interval = signed(node.rules.interval.as_secs());
+    if interval != earlier {
+        // A copy waits for its regular check if it is due one interval after the last one. The
+        // date of a look is only in its event.
+        transaction
+            .execute(
+                "UPDATE copies SET due_at = due_at - ?2 + ?3 WHERE node = ?1 AND (due_at = verified_at + ?2 \
+                 OR state IN (?4, ?5) AND due_at = ?2 + (SELECT at FROM events WHERE event = last_event))",
+                params![node.id.0, earlier, interval, State::HeaderChecked.number(), State::ProviderAttested.number()],
+            )
+            .map_err(&failed)?;
+    }
+    Ok(())
 }
 
 fn insert_node(connection: &Connection, id: NodeId, node: &Node) -> rusqlite::Result<()> {

@@ -1,0 +1,111 @@
+//! Which place a node leads to, as far as its address tells.
+
+use std::path::{Path, PathBuf};
+
+use fulgurite_audit::node::Node;
+
+use crate::archive_place::ArchivePlace;
+
+/// Options that lead to the same files whatever their value: how the place is reached and in which
+/// way the client signs in. Names of accounts aren't among them, because some servers show each
+/// account other files.
+const SAME_PLACE: [&str; 24] = [
+    "access_key_id",
+    "account_key",
+    "anonymous",
+    "application_credential_secret",
+    "application_key",
+    "application_key_id",
+    "ca_file",
+    "connect_timeout",
+    "credential",
+    "credential_path",
+    "default_storage_class",
+    "disable_list_objects_v2",
+    "enable_request_payer",
+    "first_byte_timeout",
+    "key",
+    "known_hosts",
+    "marker",
+    "password",
+    "sas_token",
+    "secret_access_key",
+    "session_token",
+    "stall_timeout",
+    "temp_url_key",
+    "token",
+];
+
+/// True if the settings of a node still lead to the place that they led to before.
+pub(super) fn is_same_place(earlier: &Node, now: &Node) -> bool {
+    if leading_options(earlier) != leading_options(now) {
+        return false;
+    }
+    let real = |node: &Node| folder(node).and_then(|folder| std::fs::canonicalize(folder).ok());
+    earlier.place == now.place || scheme(earlier) == scheme(now) && real(earlier).is_some_and(|earlier| Some(earlier) == real(now))
+}
+
+fn leading_options(node: &Node) -> Vec<&(String, String)> {
+    let mut options: Vec<_> = node.options.iter().filter(|(option, _)| !SAME_PLACE.contains(&option.as_str())).collect();
+    options.sort();
+    options
+}
+
+fn scheme(node: &Node) -> &str {
+    node.place.split(':').next().unwrap_or_default()
+}
+
+/// The folder on this machine that a place is.
+fn folder(node: &Node) -> Option<PathBuf> {
+    let folder = node.place.strip_prefix("folder:").map(Path::new);
+    folder.or_else(|| ArchivePlace::home_of(&node.place)).map(Path::to_path_buf)
+}
+
+/// Where a node leads, for its history.
+pub(super) fn described(node: &Node) -> String {
+    let options: String = leading_options(node).iter().map(|(option, value)| format!(", {option}={value}")).collect();
+    format!("{}{options}", node.place)
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_audit::copy::NodeId;
+    use fulgurite_audit::node::Medium;
+
+    use super::*;
+
+    fn node(place: &str, options: &[(&str, &str)]) -> Node {
+        Node {
+            id: NodeId(1),
+            name: "n".into(),
+            place: place.into(),
+            options: options.iter().map(|(option, value)| ((*option).into(), (*value).into())).collect(),
+            medium: Medium::Disk,
+            rules: Medium::Disk.rules(),
+            expected_time: None,
+        }
+    }
+
+    #[test]
+    fn secrets_and_timeouts_lead_nowhere_else() {
+        let bucket = |options: &[(&str, &str)]| node("s3://bucket/", options);
+        let earlier = bucket(&[("endpoint", "https://a.example"), ("access_key_id", "A"), ("region", "x")]);
+        let rotated = bucket(&[("endpoint", "https://a.example"), ("region", "x"), ("access_key_id", "B"), ("stall_timeout", "5")]);
+        assert!(is_same_place(&earlier, &rotated));
+        for other in [&[("endpoint", "https://b.example"), ("region", "x")][..], &[("region", "x")], &[]] {
+            assert!(!is_same_place(&earlier, &bucket(other)), "{other:?}");
+        }
+        assert!(!is_same_place(&node("s3://bucket/", &[]), &node("s3://other/", &[])));
+        assert!(!is_same_place(&node("webdavs://h/p", &[("username", "a")]), &node("webdavs://h/p", &[("username", "b")])));
+    }
+
+    #[test]
+    fn a_folder_may_have_several_names() {
+        let temporary = std::env::temp_dir().display().to_string();
+        let named = |path: &str| node(&format!("folder:{path}"), &[]);
+        assert!(is_same_place(&named(&temporary), &named(&format!("{temporary}/../{temporary}"))));
+        assert!(!is_same_place(&named(&temporary), &named("/")));
+        assert!(!is_same_place(&named("/absent/a"), &named("/absent/b")), "nothing shows that they are one");
+        assert!(!is_same_place(&named(&temporary), &node(&format!("archive:{temporary}"), &[])));
+    }
+}

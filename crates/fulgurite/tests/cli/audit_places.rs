@@ -1,0 +1,65 @@
+//! Nodes of an audit that lead to another place.
+
+use std::fs;
+
+use crate::support::{Ran, Sandbox};
+
+/// A node with two verified files.
+fn audit() -> Sandbox {
+    let place = Sandbox::empty();
+    for name in ["a", "b"] {
+        place.write(format!("one/{name}"), name);
+        place.write(format!("two/{name}"), name);
+    }
+    place.shell("cd one && sha256sum * > ../SUMS");
+    place.good(&["audit", "init"]);
+    place.good(&["audit", "node", "add", "n", "one"]);
+    place.good(&["audit", "inventory", "checksums", "SUMS"]);
+    place.good(&["audit", "run"]);
+    place.good(&["audit", "report"]);
+    place
+}
+
+#[track_caller]
+fn says(ran: &Ran, words: &str) {
+    assert!(ran.text().contains(words), "expected {words:?}: {ran:?}");
+}
+
+fn set(place: &Sandbox, settings: &[&str]) -> Ran {
+    place.good(&[&["audit", "node", "set", "n"], settings].concat())
+}
+
+#[test]
+fn copies_of_a_node_that_leads_elsewhere_are_unverified() {
+    let place = audit();
+    says(&set(&place, &["--place", "absent", "--unreached"]), "It leads to another place now: 2 copies are unverified");
+    assert_eq!(place.run(&["audit", "report"]).status, 3);
+    says(&place.run(&["audit", "status"]), "n: 2 copies (2 B): 2 unverified");
+    assert_eq!(place.run(&["audit", "run"]).status, 4, "nothing can be read there");
+    // A wrong copy isn't cleared by a look elsewhere.
+    place.write("one/a", "x");
+    set(&place, &["--place", "two"]);
+    place.good(&["audit", "run"]);
+    set(&place, &["--place", "one"]);
+    assert_eq!(place.run(&["audit", "report"]).status, 3);
+    assert_eq!(place.run(&["audit", "run"]).status, 1);
+    let history = place.run(&["audit", "history", "--json", "a"]).json();
+    let events = history["copies"][0]["events"].as_array().expect("events");
+    let replaced: Vec<&str> =
+        events.iter().filter(|event| event["kind"] == "expectation-replaced").filter_map(|event| event["detail"].as_str()).collect();
+    let until_then = |name: &str| format!("until then at folder:{}", place.path(name).display());
+    assert_eq!(replaced, [until_then("two"), until_then("absent"), until_then("one")]);
+}
+
+#[test]
+fn another_name_of_the_same_folder_changes_no_copy() {
+    let place = audit();
+    std::os::unix::fs::symlink(place.path("one"), place.path("link")).expect("a link");
+    for settings in [&["--place", "two/../one"][..], &["--place", "link"], &["--option", "marker=a"], &["--workers", "2"]] {
+        let ran = set(&place, settings);
+        assert!(!ran.text().contains("another place"), "{ran:?}");
+        place.good(&["audit", "report"]);
+    }
+    fs::remove_file(place.path("link")).expect("removed");
+    says(&set(&place, &["--place", "one"]), "2 copies are unverified");
+}
