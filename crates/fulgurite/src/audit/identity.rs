@@ -1,8 +1,11 @@
 //! Which place a node leads to, as far as its address tells.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fulgurite_archive::settings::{self, Settings};
 use fulgurite_audit::node::Node;
+use fulgurite_domain::ArchiveId;
 
 use crate::archive_place::ArchivePlace;
 
@@ -43,6 +46,35 @@ pub(super) fn is_same_place(earlier: &Node, now: &Node) -> bool {
     }
     let real = |node: &Node| folder(node).and_then(|folder| std::fs::canonicalize(folder).ok());
     earlier.place == now.place || scheme(earlier) == scheme(now) && real(earlier).is_some_and(|earlier| Some(earlier) == real(now))
+}
+
+/// True if copies at one of these nodes are copies at the other. With `reads`, places on this
+/// machine are compared by what their paths lead to; otherwise, only addresses are.
+pub(super) fn has_same_copies(one: &Node, other: &Node, reads: bool) -> bool {
+    if leading_options(one) != leading_options(other) {
+        return false;
+    }
+    if one.place.trim_end_matches('/') == other.place.trim_end_matches('/') {
+        return true;
+    }
+    reads && scheme(one) == scheme(other) && on_this_machine(one).is_some_and(|one| Some(one) == on_this_machine(other))
+}
+
+/// What tells a folder or an archive from others, whatever its name.
+#[derive(PartialEq, Eq)]
+enum OnThisMachine {
+    /// Its device and number.
+    Folder(u64, u64),
+    Archive(ArchiveId),
+}
+
+fn on_this_machine(node: &Node) -> Option<OnThisMachine> {
+    if let Some(home) = ArchivePlace::home_of(&node.place) {
+        let settings = Settings::read(&home.join(settings::FILE)).ok()?;
+        return Some(OnThisMachine::Archive(settings.archive.id));
+    }
+    let metadata = std::fs::metadata(folder(node)?).ok()?;
+    Some(OnThisMachine::Folder(metadata.dev(), metadata.ino()))
 }
 
 fn leading_options(node: &Node) -> Vec<&(String, String)> {

@@ -214,6 +214,7 @@ fn add(
     if !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
+    refuse_shared(opened, &node, !unreached)?;
     if again {
         node.id = opened.database.add_node_again(&node)?;
         end_slowdowns(opened, node.id)?;
@@ -223,6 +224,18 @@ fn add(
     session.say(&format!("Added node {name}: {}", describe(&node)));
     session.answer(|| to_json(&node));
     Ok(Outcome::Good)
+}
+
+/// Refuses a node at the place of another: each of its copies would count as two.
+fn refuse_shared(opened: &Opened, node: &Node, reads: bool) -> Result<()> {
+    let shared = opened.nodes.iter().find(|other| other.name != node.name && identity::has_same_copies(node, other, reads));
+    match shared {
+        None => Ok(()),
+        Some(other) => {
+            let text = format!("node {} would be at the place of node {}, so each copy there would count as two", node.name, other.name);
+            Err(Misuse(text).into())
+        }
+    }
 }
 
 /// Ends slowdowns that were open when the node was removed. Its usual times are learned anew.
@@ -281,6 +294,9 @@ fn set(
     (node.place, node.options) = places::stored(&place, &node.options, &|option| settings.sets(option), places::Use::Read)?;
     if new_place.is_some() && !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not changed; --unreached changes it all the same"))?;
+    }
+    if !identity::is_same_place(&earlier, &node) {
+        refuse_shared(opened, &node, !unreached)?;
     }
     let moved = if identity::is_same_place(&earlier, &node) {
         opened.database.change_node(&node)?;

@@ -63,3 +63,31 @@ fn another_name_of_the_same_folder_changes_no_copy() {
     fs::remove_file(place.path("link")).expect("removed");
     says(&set(&place, &["--place", "one"]), "2 copies are unverified");
 }
+
+#[test]
+fn two_nodes_at_one_place_are_refused() {
+    let place = audit();
+    std::os::unix::fs::symlink(place.path("one"), place.path("link")).expect("a link");
+    let add = |name: &str, more: &[&str]| place.run(&[&["audit", "node", "add", name], more].concat());
+    for same in ["one", "two/../one", "link", "link/"] {
+        add("m", &[same]).fails_with(2, "node m would be at the place of node n, so each copy there would count as two");
+    }
+    add("m", &["one", "--option", "marker=a", "--unreached"]).fails_with(2, "at the place of node n");
+    let bucket = ["s3://b/p", "--unreached", "--option", "anonymous=true", "--option", "region=r"];
+    assert_eq!(add("s", &bucket).status, 0);
+    add("t", &bucket).fails_with(2, "at the place of node s");
+    assert_eq!(add("t", &[&bucket[..], &["--option", "endpoint=https://s3.example"]].concat()).status, 0);
+    assert_eq!(add("m", &["two"]).status, 0);
+    place.run(&["audit", "node", "set", "m", "--place", "link"]).fails_with(2, "at the place of node n");
+    set(&place, &["--place", "link"]);
+}
+
+#[test]
+fn an_archive_is_one_place_by_whatever_name() {
+    let place = Sandbox::new(1, &[]);
+    place.shell("ln -s a alias");
+    place.good(&["audit", "init"]);
+    place.good(&["audit", "node", "add", "a", "archive:a"]);
+    place.run(&["audit", "node", "add", "b", "archive:alias"]).fails_with(2, "at the place of node a");
+    place.good(&["audit", "node", "add", "b", "archive:alias", "--option", "prefix=photos"]);
+}
