@@ -35,6 +35,11 @@ pub enum DatabaseError {
     TooManyNodes { most: u16 },
     #[error("a row of table {table} is damaged: {what}")]
     Damaged { table: &'static str, what: String },
+    #[error(
+        "the database is damaged: it counts {counted} copies at node number {node}, and only {found} of the first or last of them can be \
+         read: restore a backup"
+    )]
+    Inconsistent { node: u16, counted: u64, found: u64 },
     #[cfg(feature = "postgres")]
     #[error("the address of the database is unusable: {problem}")]
     Address {

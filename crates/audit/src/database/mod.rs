@@ -25,6 +25,7 @@ use crate::series::Series;
 mod benchmarks;
 #[cfg(test)]
 mod conformance;
+mod counts;
 mod digests;
 mod error;
 mod event;
@@ -417,6 +418,13 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// # Errors
     /// If the database can't be read.
     fn detector(&mut self, node: NodeId, series: Series) -> Result<Option<Vec<u8>>, DatabaseError>;
+
+    /// Reads copies and their files at both ends of each node, up to 100,000 each, and compares
+    /// their number with the sums, which all other answers about a node come from.
+    ///
+    /// # Errors
+    /// If they differ, or the database can't be read.
+    fn check_counts(&mut self) -> Result<(), DatabaseError>;
 
     /// Returns the copies by node and state.
     ///

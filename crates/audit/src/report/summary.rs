@@ -171,6 +171,7 @@ impl Summary {
     /// If the database can't be read.
     pub fn read(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<Self, DatabaseError> {
         let hour = now / HOUR_S;
+        database.check_counts()?;
         // Read first: an import that isn't among them has added its copies before they are counted.
         let unfinished_imports = database.unfinished_imports()?;
         let (totals, ages, hours) = (database.totals()?, database.ages()?, database.hours(hour.saturating_sub(RATIO_HOURS))?);

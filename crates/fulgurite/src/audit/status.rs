@@ -283,6 +283,7 @@ pub(super) fn unfinished(session: &Session, imports: &[UnfinishedImport]) -> Out
 pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     let mut outcome = Outcome::Good;
     let nodes = opened.chosen(&[])?;
+    opened.database.check_counts()?;
     let imports = opened.database.unfinished_imports()?;
     for standing in Standing::of_each(&mut *opened.database, &nodes, now())? {
         standing.lines().iter().for_each(|line| session.warn(line));

@@ -33,6 +33,7 @@ pub(super) fn makes_copies_unverified(database: &mut dyn AuditDatabase) {
         (states(database, b), database.witnesses(b, 9).expect("readable").len()),
         (vec![(State::Unverified, 2, 5), (State::Verified, 1, 1)], 1)
     );
+    database.check_counts().expect("sums follow");
     let absent = Node { id: NodeId(99), ..node("c") };
     assert!(matches!(database.move_node(&absent, NOW, ""), Err(DatabaseError::NoSuchNode { node: 99 })));
 }

@@ -379,6 +379,10 @@ impl AuditDatabase for Postgres {
         self.session.read("read the state of a detector", async |work| questions::detector(work, node, series).await)
     }
 
+    fn check_counts(&mut self) -> Result<(), DatabaseError> {
+        self.session.read("read the copies", async |work| questions::check_counts(work).await)
+    }
+
     fn totals(&mut self) -> Result<Vec<Total>, DatabaseError> {
         self.session.read("read the totals", async |work| questions::totals(work).await)
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::counts;
 use super::super::witnesses::{ENOUGH, SLOTS};
 use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Subject, Total};
 use super::history::{chain, decoded_event};
@@ -64,6 +65,22 @@ pub(super) async fn detector(work: &Work<'_>, node: NodeId, series: Series) -> R
     let sql = "SELECT state FROM detectors WHERE node = $1 AND series = $2";
     let row = work.optional(sql, &[&small(node), &i16::from(series.number())]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
+pub(super) async fn check_counts(work: &Work<'_>) -> Result<(), Fault> {
+    // In one statement, so that all is of one state of the database.
+    let sql = "SELECT n.node, coalesce((SELECT sum(copies) FROM totals t WHERE t.node = n.node), 0)::bigint, \
+               (SELECT count(*) FROM (SELECT c.state, f.bytes FROM copies c JOIN files f ON f.file = c.file WHERE c.node = n.node \
+                   ORDER BY c.file LIMIT $1) AS first), \
+               (SELECT count(*) FROM (SELECT c.state, f.bytes FROM copies c JOIN files f ON f.file = c.file WHERE c.node = n.node \
+                   ORDER BY c.file DESC LIMIT $1) AS last) FROM nodes n ORDER BY n.node";
+    for row in work.rows(sql, &[&signed(counts::ROWS)]).await? {
+        let (node, counted) = (decoded_node("nodes", row.try_get(0)?)?, unsigned(row.try_get(1)?));
+        for column in [2, 3] {
+            counts::compare(node, counted, unsigned(row.try_get(column)?))?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn totals(work: &Work<'_>) -> Result<Vec<Total>, Fault> {

@@ -25,6 +25,7 @@ use crate::series::Series;
 
 mod benchmarks;
 mod checks;
+mod counts;
 mod import;
 mod moving;
 mod questions;
@@ -422,6 +423,10 @@ impl AuditDatabase for Sqlite {
             .prepare_cached("SELECT state FROM detectors WHERE node = ?1 AND series = ?2")
             .and_then(|mut statement| statement.query_row(params![node.0, series.number()], |row| row.get(0)).optional())
             .map_err(engine("read the state of a detector"))
+    }
+
+    fn check_counts(&mut self) -> Result<(), DatabaseError> {
+        counts::check(&self.connection)
     }
 
     fn totals(&mut self) -> Result<Vec<Total>, DatabaseError> {

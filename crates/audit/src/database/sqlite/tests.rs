@@ -313,3 +313,46 @@ fn no_question_scans_a_large_table() {
         assert!(!query.contains("c.state") || plan.iter().any(|line| line.contains("copies_troubled")), "{query}: {plan:?}");
     }
 }
+
+/// A database with 300 copies at a node.
+fn filled(folder: &Path) -> PathBuf {
+    let path = folder.join("audit.db");
+    let mut database = Sqlite::create(&path).expect("a database can be created");
+    let rules = Medium::Disk.rules();
+    let (medium, place) = (Medium::Disk, "folder:/n".to_owned());
+    let node = Node { id: NodeId(0), name: "n".into(), place, options: Vec::new(), medium, rules, expected_time: None };
+    database.add_node(&node).expect("added");
+    database.import(LIST, &[], false, 0, &mut (0..300).map(|number| row(&format!("file {number}")))).expect("imported");
+    path
+}
+
+#[test]
+fn sums_without_their_rows_are_noticed() {
+    for sql in ["DELETE FROM copies", "DELETE FROM files", "DELETE FROM copies WHERE file = 7", "DELETE FROM totals"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = filled(folder.path());
+        let mut database = Sqlite::open(&path).expect("it opens");
+        database.check_counts().expect("all is there");
+        Connection::open(&path).and_then(|other| other.execute_batch(sql)).expect("changed");
+        assert!(matches!(database.check_counts(), Err(DatabaseError::Inconsistent { node: 1, .. })), "{sql}");
+    }
+}
+
+#[test]
+fn pages_that_are_zeroed_are_noticed() {
+    for table in ["copies", "files"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = filled(folder.path());
+        let other = Connection::open(&path).expect("it opens");
+        let number = |sql: &str| other.query_row(sql, [], |row| row.get::<_, u32>(0)).expect("a number");
+        let root = number(&format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'"));
+        let bytes = number("PRAGMA page_size");
+        other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("written to the file");
+        drop(other);
+        let file = OpenOptions::new().write(true).open(&path).expect("a file");
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![0; bytes as usize], u64::from((root - 1) * bytes)).expect("zeroed");
+        let mut database = Sqlite::open(&path).expect("it opens");
+        assert!(!database.totals().expect("sums can be read").is_empty());
+        assert!(matches!(database.check_counts(), Err(DatabaseError::Engine { .. })), "{table}");
+    }
+}
