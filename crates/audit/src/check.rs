@@ -23,7 +23,8 @@
 //!
 //! A witness is a copy that this node has shown before. An unmounted disk, a login page that
 //! answers every request, or a bucket of the same name elsewhere fail it. Where copies are only
-//! looked at, a witness is too: reading it could cost a restore.
+//! looked at, a witness is too: reading it could cost a restore. A file without bytes is no witness:
+//! a server that answers everything with nothing would show it.
 
 use std::time::{Duration, Instant};
 
@@ -54,8 +55,13 @@ pub struct Witness {
 }
 
 impl Witness {
+    /// True if an answer without bytes would show it.
+    fn is_empty(&self) -> bool {
+        self.expected.bytes == Some(0)
+    }
+
     /// Puts the best witnesses first: those that were right at last, then those that couldn't be
-    /// read; small ones before large ones, and empty ones last, as an empty answer proves little.
+    /// read; small ones before large ones, and empty ones last, as they prove nothing.
     pub(crate) fn sort(witnesses: &mut [Self]) {
         witnesses.sort_by_key(|witness| {
             let trouble = match witness.state {
@@ -278,7 +284,8 @@ impl<'a> Checker<'a> {
         witnesses: &mut dyn FnMut() -> Vec<Witness>,
     ) -> Result<(), Unavailability> {
         let looks = looks(dispute);
-        let candidates: Vec<Witness> = witnesses().into_iter().filter(|witness| witness.location != location).collect();
+        let candidates: Vec<Witness> =
+            witnesses().into_iter().filter(|witness| witness.location != location && !witness.is_empty()).collect();
         if candidates.is_empty() {
             let answered = match dispute {
                 Dispute::Missing | Dispute::Lost { .. } => self.require_any_file(&looks),

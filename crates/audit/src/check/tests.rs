@@ -106,6 +106,21 @@ fn content_that_a_place_states_twice_to_be_lost_is_lost() {
 }
 
 #[test]
+fn a_file_without_bytes_is_no_witness() {
+    for method in [Method::Stream, Method::Header] {
+        let mut bench = bench();
+        bench.witnesses = vec![Witness { method, ..witness("empty", b"") }];
+        bench.place.put("empty", b"");
+        bench.place.put("a", b"x");
+        let finding = bench.check_with(method, &expected(CONTENT)).finding;
+        assert!(matches!(finding, Finding::SizeMismatch { found: 1 }), "the node knows that a made-up name is none: {finding:?}");
+        bench.place.answer_all_with(b"");
+        let finding = bench.check_with(method, &expected(CONTENT)).finding;
+        assert!(matches!(finding, Finding::Unavailable(Unavailability::AnswersAlike { .. })), "{method}: {finding:?}");
+    }
+}
+
+#[test]
 fn a_fault_of_the_first_reading_is_not_held_against_the_copy() {
     for fault in [Fault::Content(b"something else".to_vec()), Fault::Content(CONTENT.to_ascii_uppercase()), Fault::Refuse(Cause::Missing)] {
         let bench = bench();
