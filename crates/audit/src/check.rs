@@ -25,6 +25,10 @@
 //! answers every request, or a bucket of the same name elsewhere fail it. Where copies are only
 //! looked at, a witness is too: reading it could cost a restore. A file without bytes is no witness:
 //! a server that answers everything with nothing would show it.
+//!
+//! A place that says that content is lost needs no witness. Only archives do, after they recognized
+//! all their stores by their marks and found their catalogue to be current; if nothing is left on
+//! them, there is no witness either.
 
 use std::time::{Duration, Instant};
 
@@ -221,7 +225,9 @@ impl<'a> Checker<'a> {
             let second = stated.map_or_else(|| "the node states no such file".into(), |bytes| format!("the node states {bytes} bytes"));
             return Err(Unavailability::ReadingsDiffer { first: first_dispute, second });
         }
-        self.require_witness(location, &second_dispute, witnesses)?;
+        if !matches!(second_dispute, Dispute::Lost { .. }) {
+            self.require_witness(location, &second_dispute, witnesses)?;
+        }
         Ok(match second_dispute {
             Dispute::Missing => Finding::Missing,
             Dispute::Lost { why } => Finding::Lost { why },

@@ -91,3 +91,25 @@ fn an_archive_is_one_place_by_whatever_name() {
     place.run(&["audit", "node", "add", "b", "archive:alias"]).fails_with(2, "at the place of node a");
     place.good(&["audit", "node", "add", "b", "archive:alias", "--option", "prefix=photos"]);
 }
+
+#[test]
+fn an_archive_that_lost_everything_lost_its_objects() {
+    let place = Sandbox::new(4, &["--set", "3+1"]);
+    place.write("photos/1", crate::support::noise(1, 5_000));
+    place.good(&["put", "photos", "--flush"]);
+    place.good(&["audit", "init"]);
+    place.good(&["audit", "node", "add", "archive", "archive:a"]);
+    place.good(&["audit", "inventory", "archive"]);
+    place.good(&["audit", "run"]);
+    for platter in place.platters() {
+        fs::remove_file(platter.file).expect("removed");
+    }
+    // A store that is absent may have it still.
+    fs::rename(place.path("d1"), place.path("away")).expect("renamed");
+    assert_eq!(place.run(&["audit", "run", "--all"]).status, 4);
+    says(&place.run(&["audit", "status"]), "1 unavailable");
+    fs::rename(place.path("away"), place.path("d1")).expect("renamed");
+    let ran = place.run(&["audit", "run", "--all"]);
+    assert_eq!(ran.status, 1, "{ran:?}");
+    says(&place.run(&["audit", "status"]), "1 missing");
+}
