@@ -455,6 +455,7 @@ fn looks(dispute: &Dispute) -> String {
     match dispute {
         Dispute::Missing => "missing".into(),
         Dispute::Lost { why } => format!("lost ({why})"),
+        Dispute::Size { found: 1 } => "wrong, with 1 byte".into(),
         Dispute::Size { found } => format!("wrong, with {found} bytes"),
         Dispute::Digest { found } | Dispute::Stated { stated: found } => format!("wrong, with {found:?}"),
     }

@@ -78,6 +78,18 @@ impl Finding {
     }
 }
 
+fn not_listed_by(manifest: Option<&str>) -> String {
+    manifest.map_or_else(|| "no payload manifest lists".to_owned(), |manifest| format!("{manifest} doesn't list"))
+}
+
+impl Finding {
+    /// What it is, and where, without its severity.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{}: {}", self.place, self.problem)
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.severity, self.place, self.problem)
@@ -236,7 +248,7 @@ pub enum Problem {
         line: u64,
     },
     /// Section 2.2.3.
-    #[error("fetch.txt lists a file that {} doesn't list", manifest.as_deref().unwrap_or("any payload manifest"))]
+    #[error("fetch.txt lists a file that {}", not_listed_by(manifest.as_deref()))]
     FetchNotListed {
         /// The manifest, or none if no manifest lists it.
         manifest: Option<String>,
@@ -480,5 +492,24 @@ impl Report {
             errors if errors == self.to_fetch => Verdict::ToFetch,
             _ => Verdict::Invalid,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetched_file_is_listed_by_no_manifest_or_not_by_one() {
+        let text = |manifest: Option<&str>| Problem::FetchNotListed { manifest: manifest.map(str::to_owned) }.to_string();
+        assert_eq!(text(None), "fetch.txt lists a file that no payload manifest lists");
+        assert_eq!(text(Some("manifest-md5.txt")), "fetch.txt lists a file that manifest-md5.txt doesn't list");
+    }
+
+    #[test]
+    fn the_severity_of_a_finding_can_be_left_out() {
+        let finding = Finding::error(Place::file("fetch.txt"), Problem::NoDeclaration);
+        assert_eq!(finding.to_string(), format!("error: {}", finding.text()));
+        assert!(finding.text().starts_with("fetch.txt: "), "{}", finding.text());
     }
 }

@@ -121,6 +121,12 @@ fn a_file_without_bytes_is_no_witness() {
 }
 
 #[test]
+fn one_byte_is_no_bytes() {
+    assert_eq!(looks(&Dispute::Size { found: 1 }), "wrong, with 1 byte");
+    assert_eq!(looks(&Dispute::Size { found: 2 }), "wrong, with 2 bytes");
+}
+
+#[test]
 fn a_fault_of_the_first_reading_is_not_held_against_the_copy() {
     for fault in [Fault::Content(b"something else".to_vec()), Fault::Content(CONTENT.to_ascii_uppercase()), Fault::Refuse(Cause::Missing)] {
         let bench = bench();

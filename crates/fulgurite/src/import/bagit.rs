@@ -78,7 +78,7 @@ impl Importer<'_> {
         let options = Options { threads, ..Options::default() };
         let bag = match Bag::open(path) {
             Err(BagError::Declaration { finding, .. }) => {
-                self.say_finding(path, true, &finding.to_string());
+                self.say_finding(path, true, &finding.text());
                 self.refuse(path, "it is not a bag");
                 return Ok(());
             }
@@ -140,7 +140,7 @@ impl Importer<'_> {
 
     fn say_report(&self, path: &Path, report: &Report) {
         for finding in report.findings() {
-            self.say_finding(path, finding.severity == Severity::Error, &finding.to_string());
+            self.say_finding(path, finding.severity == Severity::Error, &finding.text());
         }
         let left = (report.errors() + report.warnings()).saturating_sub(report.findings().len() as u64);
         if left > 0 {
