@@ -23,8 +23,8 @@
 //!
 //! A witness is a copy that this node has shown before. An unmounted disk, a login page that
 //! answers every request, or a bucket of the same name elsewhere fail it. Where copies are only
-//! looked at, a witness is too: reading it could cost a restore. A file without bytes is no witness:
-//! a server that answers everything with nothing would show it.
+//! looked at, a witness is too: reading it could cost a restore. A file without bytes is no
+//! witness: a server that answers everything with nothing would show it.
 //!
 //! A place that says that content is lost needs no witness. Only archives do, after they recognized
 //! all their stores by their marks and found their catalogue to be current; if nothing is left on

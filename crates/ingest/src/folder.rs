@@ -277,8 +277,8 @@ impl Reader {
         }
     }
 
-    /// Reads the files of a tar archive; `check` fails once it was changed. The outer error says why
-    /// the rest of it can't be read.
+    /// Reads the files of a tar archive; `check` fails once it was changed. The outer error says
+    /// why the rest of it can't be read.
     fn read_tar(
         &self,
         archive: impl Read,
