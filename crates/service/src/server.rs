@@ -150,6 +150,9 @@ impl Server {
         gateway.take_in_sets();
         // The first readiness probe must already report the true state of the disks.
         gateway.check_disks();
+        if let Err(error) = gateway.end_completed_uploads() {
+            tracing::warn!(%error, "can't end multipart uploads that were completed before");
+        }
         let swept = gateway.transfers.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");

@@ -4,18 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
 use fulgurite_domain::Attributes;
-use http::{Extensions, HeaderMap, Method, Uri};
-use s3s::S3Request;
+use http::{Extensions, HeaderMap, HeaderName, Method, Uri};
+use s3s::dto::{CompleteMultipartUploadInput, CompleteMultipartUploadOutput, UploadPartInput};
+use s3s::{Body, S3Request};
 
 use crate::auth::grant::{Grant, GrantedBucket};
 use crate::gateway::Gateway;
 use crate::memory::{Budget, MemoryOwner};
+use crate::s3::Answer;
 use crate::s3::conditions::PutConditions;
+use crate::s3::xml_body::SentBody;
 use crate::settings::{Settings as ServiceSettings, Staging};
-use crate::state::State;
+use crate::state::{MultipartUpload, State, Versioning, now_ms};
 
 /// Timeout for events that tests expect at once, generous for busy machines. With a paused clock it
 /// expires as soon as the runtime is idle.
@@ -92,6 +96,68 @@ impl TestGateway {
     /// The bucket `photos`, as a request without access key gets access to it.
     pub(crate) fn bucket(&self) -> GrantedBucket {
         self.gateway.namespace.granted(&s3_request(Method::GET, ()).extensions, "photos").expect("it is there")
+    }
+
+    pub(crate) fn set_versioning(&self, versioning: Versioning) {
+        let changed = self.gateway.state.change_bucket("photos", |bucket| bucket.versioning = versioning);
+        changed.expect("set").expect("the bucket exists");
+    }
+
+    /// Begins a multipart upload without a checksum algorithm, and returns its ID.
+    pub(crate) fn begin_upload(&self, key: &str) -> String {
+        let upload = MultipartUpload {
+            id: String::new(),
+            bucket: "photos".to_owned(),
+            key: key.to_owned(),
+            account: "ada".to_owned(),
+            created_ms: now_ms(),
+            checksum_algorithm: None,
+            checksum_type: None,
+            attributes: Attributes::default(),
+        };
+        self.gateway.state.begin_upload(&upload).expect("begun").expect("the bucket exists")
+    }
+
+    /// Sends a part with headers, and returns its ETag.
+    pub(crate) async fn put_part(
+        &self,
+        (key, upload_id): (&str, &str),
+        number: i32,
+        content: &'static [u8],
+        headers: &[(&'static str, &str)],
+    ) -> String {
+        let mut input = UploadPartInput::builder();
+        input.set_bucket("photos".to_owned());
+        input.set_key(key.to_owned());
+        input.set_upload_id(upload_id.to_owned());
+        input.set_part_number(number);
+        input.set_content_length(Some(content.len() as i64));
+        input.set_body(Some(Body::from(Bytes::from_static(content)).into()));
+        let mut request = s3_request(Method::PUT, input.build().expect("complete"));
+        request.headers.extend(headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value"))));
+        let response = soon(self.gateway.put_part(request)).await.expect("put");
+        response.output.e_tag.expect("an ETag").value().to_owned()
+    }
+
+    /// Completes an upload with these parts: numbers and ETags.
+    pub(crate) async fn complete(
+        &self,
+        (key, upload_id): (&str, &str),
+        parts: &[(i32, &str)],
+        headers: &[(&'static str, &str)],
+    ) -> Answer<CompleteMultipartUploadOutput> {
+        let input = CompleteMultipartUploadInput {
+            bucket: "photos".to_owned(),
+            key: key.to_owned(),
+            upload_id: upload_id.to_owned(),
+            ..Default::default()
+        };
+        let mut request = s3_request(Method::POST, input);
+        request.headers.extend(headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value"))));
+        let parts: String =
+            parts.iter().map(|(number, etag)| format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")).collect();
+        request.extensions.insert(SentBody::of(&format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>")));
+        self.gateway.clone().complete(request).await
     }
 
     /// Staged content that isn't an object yet.

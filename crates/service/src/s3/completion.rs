@@ -1,5 +1,6 @@
 //! Completes multipart uploads: puts their parts as one object.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use fulgurite_domain::Attributes;
@@ -14,20 +15,18 @@ use crate::http::addressing::url_of;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::completed_parts::{
-    NamedPart, NamedParts, check_claim, check_part_checksums, composite, etag_of_parts, named_etag, part_sums, select_parts,
+    NamedPart, NamedParts, check_claim, check_part_checksums, composite, etag_of_parts, part_sums, select_parts,
 };
 use crate::s3::conditions::PutConditions;
-use crate::s3::encryption::encryption_header;
 use crate::s3::errors::answers::LateXml;
 use crate::s3::errors::{internal_error, malformed_xml, state_failed};
 use crate::s3::multipart::{PARTS_MAX, algorithm_of};
-use crate::s3::namespace::Namespace;
 use crate::s3::new_object::RESERVED_BYTES;
 use crate::s3::normalize::original;
 use crate::s3::put::{Stored, put_sum};
 use crate::s3::version::{attribute, encode_sizes};
 use crate::s3::xml_body::SentBody;
-use crate::state::{Bucket, MultipartUpload, Part, Versioning};
+use crate::state::{Bucket, MultipartUpload, Part};
 use crate::transfer::Transfers;
 use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, find_claimed_sum, set_sum};
 use crate::transfer::upload::IncomingObject;
@@ -42,11 +41,11 @@ const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
 const KEEP_ALIVE_BYTES_MIN: u64 = 64 << 20;
 
 /// What the client asks of the new object: parts, checksum, conditions, and the requested URL.
-struct CompletionRequest {
-    requested_parts: Vec<NamedPart>,
+pub(super) struct CompletionRequest {
+    pub(super) requested_parts: Vec<NamedPart>,
     claimed_sum: Option<Sum>,
     conditions: PutConditions,
-    location: String,
+    pub(super) location: String,
 }
 
 impl Gateway {
@@ -66,24 +65,13 @@ impl Gateway {
         if completion.requested_parts.is_empty() {
             return Err(malformed_xml());
         }
-        let upload = match self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id) {
-            Ok(upload) => upload,
-            Err(error) => return self.namespace.replay_completed(&bucket, &input, &completion)?.ok_or(error),
-        };
-        check_checksum_type(&upload, &input)?;
-        let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = select_parts(&completion.requested_parts, &all)?;
-        let algorithm = algorithm_of(&upload);
-        if is_composite(&upload) {
-            // Checked early, to avoid reading the parts in vain; `assemble` checks again.
-            let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-            check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
+        let checked = self.check_completion(&bucket, &input, &completion);
+        // After the checks: one of them may have failed because a completion ended meanwhile.
+        if let Some(version) = self.namespace.completed_version(&bucket.name, &input.key, &input.upload_id)? {
+            return self.repeat_completion(&bucket, &input, &completion, &version);
         }
-        check_part_checksums(&completion.requested_parts, algorithm)?;
-        let size = bytes_of(&parts);
-        check_size(size, input.mpu_object_size)?;
-        self.transfers.check_room(size)?;
-        self.namespace.check_replaceable(&bucket.name, &input.key, &completion.conditions)?;
+        let (upload, parts) = checked?;
+        let (algorithm, size) = (algorithm_of(&upload), bytes_of(&parts));
         if size < KEEP_ALIVE_BYTES_MIN {
             return self.assemble(bucket, input, completion, upload, parts).await.map(|output| with_checksums(output, algorithm));
         }
@@ -98,21 +86,46 @@ impl Gateway {
         Ok(response)
     }
 
+    /// The upload and its listed parts, checked as far as is possible without reading the parts.
+    fn check_completion(
+        &self,
+        bucket: &Bucket,
+        input: &CompleteMultipartUploadInput,
+        completion: &CompletionRequest,
+    ) -> S3Result<(MultipartUpload, Vec<Part>)> {
+        let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        check_checksum_type(&upload, input)?;
+        let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
+        let parts = select_parts(&completion.requested_parts, &all)?;
+        let algorithm = algorithm_of(&upload);
+        if is_composite(&upload) {
+            // Checked early, to avoid reading the parts in vain; `assemble` checks again.
+            let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
+            check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
+        }
+        check_part_checksums(&completion.requested_parts, algorithm)?;
+        let size = bytes_of(&parts);
+        check_size(size, input.mpu_object_size)?;
+        self.transfers.check_room(size)?;
+        self.namespace.check_replaceable(&bucket.name, &input.key, &completion.conditions)?;
+        Ok((upload, parts))
+    }
+
     /// Puts the parts as one object.
     async fn assemble(
-        &self,
+        self: Arc<Self>,
         bucket: GrantedBucket,
         input: CompleteMultipartUploadInput,
         completion: CompletionRequest,
         upload: MultipartUpload,
         parts: Vec<Part>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
-        let _upload_guard = self.lock_upload(&upload.id).await;
+        let upload_guard = self.lock_upload(&upload.id).await;
         // Another request may have completed or aborted the upload meanwhile.
-        if let Err(error) = self.namespace.upload_of(&input.bucket, &input.key, &upload.id) {
-            let before = self.namespace.replay_completed(&bucket, &input, &completion)?;
-            return before.map(|response| response.output).ok_or(error);
+        if let Some(version) = self.namespace.completed_version(&bucket.name, &input.key, &upload.id)? {
+            return self.repeat_completion(&bucket, &input, &completion, &version).map(|response| response.output);
         }
+        self.namespace.upload_of(&input.bucket, &input.key, &upload.id)?;
         let algorithm = algorithm_of(&upload).unwrap_or(Algorithm::Crc64Nvme);
         let mut hasher = (!is_composite(&upload)).then(|| algorithm.hasher());
         let object = self.transfers.copy_parts(&parts, hasher.as_mut()).await?;
@@ -127,37 +140,23 @@ impl Gateway {
         };
         check_claim(completion.claimed_sum.as_ref(), &sum)?;
         put_sum(Some(&sum), &mut attributes);
-        let stored = self.store(&bucket, &input.key, object.upload(), attributes, &completion.conditions).await?;
-        // A crash before this point leaves the upload: completing it again stores another version.
-        self.end_upload(&upload.id)?;
-        let mut output = output_of(&input, &completion.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
+        let CompletionRequest { conditions, location, .. } = completion;
+        let (gateway, key) = (self.clone(), input.key.clone());
+        // In a task of its own, since the client may disconnect between the two steps. If the
+        // upload remained, a retry could replace a newer object.
+        let storing = tokio::spawn(async move {
+            let _upload_guard = upload_guard;
+            let stored = gateway.store(&bucket, &key, object.upload(), attributes, &conditions).await?;
+            gateway.end_upload(&upload.id)?;
+            Ok(stored)
+        });
+        let stored: S3Result<Stored> = match storing.await {
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            stored => stored.map_err(internal_error("completing an upload"))?,
+        };
+        let mut output = output_of(&input, &location, stored?, Some(sum), Some(ChecksumType::from_static(kind)));
         output.server_side_encryption = self.namespace.new_encryption();
         Ok(output)
-    }
-}
-
-impl Namespace {
-    /// Answers a retried completion of an upload that is already complete. The retry fails if the
-    /// client lists other parts, or a newer version of the key exists.
-    fn replay_completed(
-        &self,
-        bucket: &Bucket,
-        input: &CompleteMultipartUploadInput,
-        completion: &CompletionRequest,
-    ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
-        let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
-        let named = named_etag(&completion.requested_parts);
-        let is_retry = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
-            && named.is_some_and(|etag| etag == version.etag().value());
-        Ok(is_retry.then(|| {
-            let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
-            let stored = Stored { etag: version.etag(), version_id };
-            let sum = version.sums().pop();
-            let algorithm = sum.as_ref().map(|sum| sum.algorithm);
-            let mut output = output_of(input, &completion.location, stored, sum, Some(version.checksum_type()));
-            output.server_side_encryption = encryption_header(version.row.sealed);
-            with_checksums(output, algorithm)
-        }))
     }
 }
 
@@ -240,7 +239,10 @@ fn attributes_of(upload: &MultipartUpload, parts: &[Part], algorithm: Algorithm,
 }
 
 /// A response with checksums of this algorithm.
-fn with_checksums(output: CompleteMultipartUploadOutput, algorithm: Option<Algorithm>) -> S3Response<CompleteMultipartUploadOutput> {
+pub(super) fn with_checksums(
+    output: CompleteMultipartUploadOutput,
+    algorithm: Option<Algorithm>,
+) -> S3Response<CompleteMultipartUploadOutput> {
     let mut response = S3Response::new(output);
     if let Some(algorithm) = algorithm {
         ChecksumElement::set(algorithm, &mut response.extensions);
@@ -248,7 +250,7 @@ fn with_checksums(output: CompleteMultipartUploadOutput, algorithm: Option<Algor
     response
 }
 
-fn output_of(
+pub(super) fn output_of(
     input: &CompleteMultipartUploadInput,
     location: &str,
     stored: Stored,

@@ -35,6 +35,13 @@ impl KeyLocks {
         held.guard = Some(lock.lock_owned().await);
         held
     }
+
+    /// Whether a task waits for a lock that another one holds.
+    #[cfg(test)]
+    pub(crate) fn is_contended(&self, name: &ObjectName) -> bool {
+        // The map, the holder, and a waiter.
+        self.0.lock().expect("nothing panics while it holds this lock").get(name).is_some_and(|lock| Arc::strong_count(lock) > 2)
+    }
 }
 
 impl Drop for KeyGuard {

@@ -32,10 +32,11 @@ pub(crate) mod post_object;
 mod public_access;
 mod put;
 mod query_parameters;
+mod repeated_completion;
 pub(crate) mod restore;
 pub(crate) mod tags;
 pub(crate) mod version;
-mod xml_body;
+pub(crate) mod xml_body;
 
 use std::sync::Arc;
 

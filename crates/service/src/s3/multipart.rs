@@ -233,7 +233,7 @@ fn checksum_type(algorithm: Option<Algorithm>, asked: Option<&str>) -> S3Result<
     }
 }
 
-fn no_such_upload() -> s3s::S3Error {
+pub(super) fn no_such_upload() -> s3s::S3Error {
     s3_error!(
         NoSuchUpload,
         "The specified multipart upload does not exist. The upload ID might be invalid, or the multipart upload might have been aborted or completed."
@@ -270,7 +270,6 @@ pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use fulgurite_domain::Attributes;
     use futures_util::poll;
     use s3s::S3ErrorCode;
     use s3s::dto::CopySource;
@@ -278,26 +277,11 @@ mod tests {
     use super::*;
     use crate::test_gateway::{TestGateway, s3_request, soon};
 
-    /// Begins an upload of the object `sun`, and returns its ID.
-    fn begin(test: &TestGateway) -> String {
-        let upload = MultipartUpload {
-            id: String::new(),
-            bucket: "photos".to_owned(),
-            key: "sun".to_owned(),
-            account: "ada".to_owned(),
-            created_ms: now_ms(),
-            checksum_algorithm: None,
-            checksum_type: None,
-            attributes: Attributes::default(),
-        };
-        test.gateway.state.begin_upload(&upload).expect("begun").expect("the bucket exists")
-    }
-
     #[tokio::test(flavor = "multi_thread")]
     async fn a_copied_part_that_does_not_fit_in_staging_is_refused() {
         let test = TestGateway::with_staging_limit(1);
         test.put("moon", &vec![1; 600 << 10]).await;
-        let upload_id = begin(&test);
+        let upload_id = test.begin_upload("sun");
         let copy = |range: &str| {
             let mut input = dto::UploadPartCopyInput::builder();
             input.set_bucket("photos".to_owned());
@@ -320,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn an_abort_waits_for_a_completion_in_progress() {
         let test = TestGateway::new();
-        let upload_id = begin(&test);
+        let upload_id = test.begin_upload("sun");
         let abort = || {
             let input = dto::AbortMultipartUploadInput {
                 bucket: "photos".to_owned(),

@@ -26,6 +26,11 @@ pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 pub(crate) struct SentBody(Arc<Mutex<Vec<u8>>>);
 
 impl SentBody {
+    #[cfg(test)]
+    pub(crate) fn of(xml: &str) -> Self {
+        Self(Arc::new(Mutex::new(xml.as_bytes().to_vec())))
+    }
+
     /// Parses the body of a request. An empty body, or one that wasn't collected (see [`Parser`]),
     /// gives the default.
     pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(extensions: &Extensions) -> S3Result<T> {

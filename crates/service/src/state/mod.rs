@@ -50,7 +50,7 @@ pub(crate) use quotas::{Quota, RestoreAdmission};
 pub(crate) use recovery::backups;
 pub use recovery::{ExistingState, Recovered, begin_without_backup, find, recover, set_newer_backup_aside};
 pub(crate) use restores::Restore;
-pub(crate) use uploads::{MultipartUpload, Part};
+pub(crate) use uploads::{MultipartUpload, Part, begun_ms};
 pub(crate) use versions::VersionState;
 pub use versions::{Retention, VersionStates};
 use wal::Log;

@@ -23,6 +23,14 @@ pub(crate) struct MultipartUpload {
     pub(crate) attributes: Attributes,
 }
 
+/// Where an upload belongs.
+#[derive(Debug)]
+pub(crate) struct UploadKey {
+    pub(crate) id: String,
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Part number, from 1.
@@ -41,6 +49,9 @@ pub(crate) struct Part {
 
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
+/// Digits of the time at the beginning of an ID.
+const INSTANT_DIGITS: usize = 12;
+
 /// This query runs every few seconds, so it needs an index.
 const SELECT_OLD_UPLOADS: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
 
@@ -50,7 +61,7 @@ impl State {
     pub(crate) fn begin_upload(&self, upload: &MultipartUpload) -> Result<Option<String>, StateError> {
         // IDs sort in order of creation, as S3 lists uploads.
         let (ms, count) = next_instant();
-        let id = format!("{ms:012x}{count:04x}{}", hex(&random::<12>()));
+        let id = format!("{ms:0INSTANT_DIGITS$x}{count:04x}{}", hex(&random::<12>()));
         // Encoding panics on attributes beyond the limits of a record, which are a caller's bug. It
         // runs before the lock is taken, so that no other request is affected.
         let attributes = if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) };
@@ -104,6 +115,16 @@ impl State {
                 found.push(upload);
             }
             Ok(found)
+        })
+    }
+
+    /// Up to `limit` uploads of all buckets by ID, after the given ID.
+    pub(crate) fn upload_keys(&self, after: &str, limit: usize) -> Result<Vec<UploadKey>, StateError> {
+        self.query("list the keys of uploads", |connection| {
+            let statement = "SELECT id, bucket, key FROM upload WHERE id > ?1 ORDER BY id LIMIT ?2";
+            query_all(connection, statement, params![after, limit as i64], |row| {
+                Ok(UploadKey { id: row.get(0)?, bucket: row.get(1)?, key: row.get(2)? })
+            })
         })
     }
 
@@ -162,6 +183,13 @@ impl State {
     pub(crate) fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
         self.query("look up a part", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
     }
+}
+
+/// When the upload with this ID was begun, in milliseconds since 1970; `None` for texts that are not
+/// IDs of uploads.
+pub(crate) fn begun_ms(upload_id: &str) -> Option<u64> {
+    let digits = upload_id.get(..INSTANT_DIGITS)?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// The time in milliseconds since 1970, with a counter for equal times. Strictly increasing while
