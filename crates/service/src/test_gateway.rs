@@ -124,7 +124,7 @@ impl TestGateway {
         (key, upload_id): (&str, &str),
         number: i32,
         content: &'static [u8],
-        headers: &[(&'static str, &str)],
+        headers: &[(&str, &str)],
     ) -> String {
         let mut input = UploadPartInput::builder();
         input.set_bucket("photos".to_owned());
@@ -134,7 +134,9 @@ impl TestGateway {
         input.set_content_length(Some(content.len() as i64));
         input.set_body(Some(Body::from(Bytes::from_static(content)).into()));
         let mut request = s3_request(Method::PUT, input.build().expect("complete"));
-        request.headers.extend(headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value"))));
+        request
+            .headers
+            .extend(headers.iter().map(|(name, value)| (name.parse::<HeaderName>().expect("a name"), value.parse().expect("a value"))));
         let response = soon(self.gateway.put_part(request)).await.expect("put");
         response.output.e_tag.expect("an ETag").value().to_owned()
     }
@@ -144,7 +146,7 @@ impl TestGateway {
         &self,
         (key, upload_id): (&str, &str),
         parts: &[(i32, &str)],
-        headers: &[(&'static str, &str)],
+        headers: &[(&str, &str)],
     ) -> Answer<CompleteMultipartUploadOutput> {
         let input = CompleteMultipartUploadInput {
             bucket: "photos".to_owned(),
@@ -153,7 +155,9 @@ impl TestGateway {
             ..Default::default()
         };
         let mut request = s3_request(Method::POST, input);
-        request.headers.extend(headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value"))));
+        request
+            .headers
+            .extend(headers.iter().map(|(name, value)| (name.parse::<HeaderName>().expect("a name"), value.parse().expect("a value"))));
         let parts: String =
             parts.iter().map(|(number, etag)| format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")).collect();
         request.extensions.insert(SentBody::of(&format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>")));

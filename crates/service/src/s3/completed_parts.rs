@@ -13,9 +13,11 @@ use crate::transfer::checksums::{Algorithm, Sum};
 /// Minimum size of all parts but the last.
 const PART_BYTES_MIN: u64 = 5 << 20;
 
-/// The concatenated checksums of parts.
-pub(super) fn part_sums(parts: &[Part]) -> Vec<u8> {
-    parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect()
+/// The concatenated checksums of parts, without those that can't be of the upload's algorithm:
+/// older versions of this program kept checksums of any.
+pub(super) fn part_sums(algorithm: Algorithm, parts: &[Part]) -> Vec<u8> {
+    let sum = |part: &Part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok();
+    parts.iter().filter_map(sum).filter(|sum| sum.len() == algorithm.bytes()).flatten().collect()
 }
 
 /// The checksum of the parts' checksums.

@@ -20,7 +20,7 @@ use crate::s3::completed_parts::{
 use crate::s3::conditions::PutConditions;
 use crate::s3::errors::answers::LateXml;
 use crate::s3::errors::{internal_error, malformed_xml, state_failed};
-use crate::s3::multipart::{PARTS_MAX, algorithm_of};
+use crate::s3::multipart::{PARTS_MAX, algorithm_of, part_algorithm};
 use crate::s3::new_object::RESERVED_BYTES;
 use crate::s3::normalize::original;
 use crate::s3::put::{Stored, put_sum};
@@ -100,8 +100,8 @@ impl Gateway {
         let algorithm = algorithm_of(&upload);
         if is_composite(&upload) {
             // Checked early, to avoid reading the parts in vain; `assemble` checks again.
-            let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-            check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
+            let algorithm = part_algorithm(&upload);
+            check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(algorithm, &parts), parts.len()))?;
         }
         check_part_checksums(&completion.requested_parts, algorithm)?;
         let size = bytes_of(&parts);
@@ -126,10 +126,10 @@ impl Gateway {
             return self.repeat_completion(&bucket, &input, &completion, &version).map(|response| response.output);
         }
         self.namespace.upload_of(&input.bucket, &input.key, &upload.id)?;
-        let algorithm = algorithm_of(&upload).unwrap_or(Algorithm::Crc64Nvme);
+        let algorithm = part_algorithm(&upload);
         let mut hasher = (!is_composite(&upload)).then(|| algorithm.hasher());
         let object = self.transfers.copy_parts(&parts, hasher.as_mut()).await?;
-        let part_sums = part_sums(&parts);
+        let part_sums = part_sums(algorithm, &parts);
         let mut attributes = attributes_of(&upload, &parts, algorithm, &part_sums);
         let (sum, kind) = match hasher {
             Some(hasher) => (Sum { algorithm, value: hasher.finish() }, ChecksumType::FULL_OBJECT),

@@ -112,7 +112,7 @@ impl Gateway {
             ));
         }
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
-        let mut part = self.begin_part(length, body.memory_owner(), claims, wanted)?;
+        let mut part = self.begin_part(length, body.memory_owner(), claims, &upload)?;
         while let Some(piece) = body.next().await? {
             part.write(&piece).await?;
         }
@@ -141,7 +141,7 @@ impl Gateway {
         let length = range.end - range.start;
         check_size(length)?;
         self.transfers.check_room(length)?;
-        let mut part = self.begin_part(length, &MemoryOwner::own(), Claims::default(), algorithm_of(&upload))?;
+        let mut part = self.begin_part(length, &MemoryOwner::own(), Claims::default(), &upload)?;
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, range);
         while let Some(piece) = pieces.recv().await {
@@ -167,8 +167,8 @@ impl Gateway {
     }
 
     /// Begins a part of about `length` bytes.
-    fn begin_part(&self, length: u64, memory_owner: &MemoryOwner, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
-        let hasher = self.transfers.part_hasher(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
+    fn begin_part(&self, length: u64, memory_owner: &MemoryOwner, claims: Claims, upload: &MultipartUpload) -> S3Result<IncomingPart> {
+        let hasher = self.transfers.part_hasher(claims, part_algorithm(upload));
         Ok(IncomingPart { writer: self.transfers.parts.begin(length, memory_owner).map_err(internal_error("beginning a part"))?, hasher })
     }
 
@@ -181,7 +181,8 @@ impl Gateway {
         trailers: &BodyTrailers,
     ) -> S3Result<(Part, Option<Sum>)> {
         let sums = part.hasher.end(trailers).await?;
-        let value = sums.sum.as_ref().map(|sum| sum.value.clone());
+        // The record has no algorithm: a checksum of another one would be taken for the upload's.
+        let value = sums.sum.as_ref().filter(|sum| sum.algorithm == part_algorithm(upload)).map(|sum| sum.value.clone());
         let stored = part.writer.finish(number, sums.md5, value).await.map_err(internal_error("storing a part"))?;
         let replaced = self.state.add_part(&upload.id, &stored.part).map_err(state_failed)?.ok_or_else(no_such_upload)?;
         let part = stored.into_part();
@@ -216,6 +217,11 @@ impl Gateway {
 /// The algorithm that an upload was begun with.
 pub(super) fn algorithm_of(upload: &MultipartUpload) -> Option<Algorithm> {
     upload.checksum_algorithm.as_deref().and_then(Algorithm::parse)
+}
+
+/// The algorithm of the checksums that are kept of an upload's parts.
+pub(super) fn part_algorithm(upload: &MultipartUpload) -> Algorithm {
+    algorithm_of(upload).unwrap_or(Algorithm::Crc64Nvme)
 }
 
 /// Whether the object's checksum covers its bytes or its parts' checksums, with AWS's default for
@@ -299,6 +305,23 @@ mod tests {
         assert_eq!(refused.code(), &S3ErrorCode::SlowDown);
         assert!(test.gateway.transfers.room.was_refused(), "a set is written to make room");
         soon(copy("bytes=0-99999")).await.expect("it fits");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_checksum_of_another_algorithm_is_not_taken_for_one_of_the_uploads() {
+        let test = TestGateway::new();
+        for algorithm in [Algorithm::Xxhash64, Algorithm::Crc32, Algorithm::Crc64Nvme] {
+            let upload_id = test.begin_upload("sun");
+            let (header, sum) = (algorithm.header(), algorithm.of(b"part"));
+            let etag = test.put_part(("sun", &upload_id), 1, b"part", &[(header.as_str(), &sum)]).await;
+            soon(test.complete(("sun", &upload_id), &[(1, &etag)], &[])).await.expect("complete");
+            let version = test.gateway.namespace.find("photos", "sun", None).expect("it is there");
+            let of_part = version.part_sum(1);
+            assert_eq!(of_part.is_some(), algorithm == Algorithm::Crc64Nvme, "{of_part:?}");
+            let expected = Sum { algorithm: Algorithm::Crc64Nvme, value: Algorithm::Crc64Nvme.of(b"part") };
+            assert!(of_part.is_none_or(|sum| sum == expected));
+            assert_eq!(version.sums(), [expected]);
+        }
     }
 
     #[tokio::test]
