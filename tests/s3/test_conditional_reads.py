@@ -153,12 +153,11 @@ def test_a_range_is_sent_only_of_the_object_that_the_client_has_begun(wire: Wire
     """Otherwise a client that goes on with a download would join parts of two objects."""
     date = modified.strftime("%a, %d %b %Y %H:%M:%S GMT")
     part = {"Range": "bytes=4-"}
-    for same in (TAG, date):
-        reply = wire.send("GET", f"/{bucket}/object", part | {"If-Range": same})
-        assert (reply.status, reply.body) == (206, BODY[4:]), same
+    reply = wire.send("GET", f"/{bucket}/object", part | {"If-Range": TAG})
+    assert (reply.status, reply.body) == (206, BODY[4:])
     earlier = (modified - timedelta(seconds=1)).strftime("%a, %d %b %Y %H:%M:%S GMT")
     later = (modified + timedelta(days=1)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    for other in (OTHER, f"W/{TAG}", earlier, later, "yesterday", ""):
+    for other in (OTHER, f"W/{TAG}", date, earlier, later, "yesterday", ""):
         reply = wire.send("GET", f"/{bucket}/object", part | {"If-Range": other})
         assert (reply.status, reply.body) == (200, BODY), other
     s3.put_object(Bucket=bucket, Key="object", Body=b"something else")
