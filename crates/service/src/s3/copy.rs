@@ -261,12 +261,11 @@ impl Gateway {
         self.namespace.finish_reading(&source, reading).await?;
         let sums = hasher.end(&BodyTrailers::default()).await?;
         set_checksums(&sums, &mut attributes);
-        let modified = timestamp(upload.created_ms() as i64);
         let upload = upload.upload_with_digest(&sums);
         let stored = self.store(&bucket, &put_input.key, upload, attributes, &PutConditions::of(original, "")).await?;
         let mut result = CopyObjectResult {
             e_tag: Some(stored.etag),
-            last_modified: Some(modified),
+            last_modified: Some(timestamp(stored.created_ms as i64)),
             checksum_type: Some(ChecksumType::from_static(ChecksumType::FULL_OBJECT)),
             ..Default::default()
         };

@@ -29,6 +29,8 @@ pub(crate) struct Stored {
     /// The version ID in the response; `None` if versioning isn't enabled, even for the version
     /// `null`, as in AWS.
     pub(crate) version_id: Option<String>,
+    /// When the version was put, in milliseconds since 1970.
+    pub(crate) created_ms: u64,
 }
 
 /// Sets the attribute of a checksum.
@@ -91,7 +93,7 @@ impl Gateway {
         &self,
         granted: &GrantedBucket,
         key: &str,
-        upload: Upload,
+        mut upload: Upload,
         mut attributes: Attributes,
         conditions: &PutConditions,
     ) -> S3Result<Stored> {
@@ -113,10 +115,13 @@ impl Gateway {
         check_record(&attributes)?;
         let etag = ETag::Strong(attributes.text(attribute::ETAG).unwrap_or_default().to_owned());
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
+        // Under the lock of the key: a client that compares times must not take this version for an
+        // older one than the one it replaces, however long the upload took.
+        let created_ms = upload.date_now();
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
         self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
         self.jobs.lifecycle.counts.removed_by_puts.fetch_add(outnumbered_count, Ordering::Relaxed);
-        Ok(Stored { etag, version_id })
+        Ok(Stored { etag, version_id, created_ms })
     }
 
     /// Carries out a change that may remove versions, and returns when it survives a crash.
@@ -160,5 +165,31 @@ impl Namespace {
         {
             tracing::warn!(%error, "can't delete the state of removed versions from the service's database");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::now_ms;
+    use crate::test_gateway::{TestGateway, soon};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_slow_put_is_dated_after_the_fast_one_that_it_replaces() {
+        let test = TestGateway::new();
+        let slow = test.upload(b"slow").await;
+        let begun_ms = now_ms();
+        soon(async {
+            while now_ms() <= begun_ms {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        test.put("sun", b"fast").await;
+        let created_ms = || test.gateway.namespace.find("photos", "sun", None).expect("it is there").row.record.created_ms;
+        let fast_ms = created_ms();
+        let stored = soon(test.gateway.store(&test.bucket(), "sun", slow, Attributes::default(), &PutConditions::default())).await;
+        assert!(created_ms() >= fast_ms);
+        assert_eq!(stored.expect("put").created_ms, created_ms());
     }
 }

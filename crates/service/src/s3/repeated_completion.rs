@@ -65,7 +65,7 @@ impl Gateway {
             return Err(no_such_upload());
         }
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
-        let stored = Stored { etag: version.etag(), version_id };
+        let stored = Stored { etag: version.etag(), version_id, created_ms: version.row.record.created_ms };
         let sum = version.sums().pop();
         let algorithm = sum.as_ref().map(|sum| sum.algorithm);
         let mut output = output_of(input, &completion.location, stored, sum, Some(version.checksum_type()));

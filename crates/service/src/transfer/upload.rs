@@ -169,11 +169,6 @@ impl IncomingObject {
         self.upload.state_sha256(sums.sha256.expect("the sums are those of an object"));
         self.upload
     }
-
-    /// When the upload was begun, in milliseconds since 1970.
-    pub(crate) fn created_ms(&self) -> u64 {
-        self.upload.created_ms()
-    }
 }
 
 impl Transfers {

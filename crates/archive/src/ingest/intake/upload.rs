@@ -9,6 +9,7 @@ use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES};
 use super::{Acknowledge, Message, NewObject, Ticket, Unhandled, send};
 use crate::archive::Archive;
 use crate::catalogue::VersionRow;
+use crate::clock::unix_ms;
 use crate::ingest::{Buffers, Piece, RECORD_BYTES, Sealing, Sha256, digest_of};
 
 /// An object being uploaded. Its content is hashed and sealed as it arrives. Dropping the upload
@@ -50,10 +51,14 @@ impl Upload {
         self.sealing().id
     }
 
-    /// Start of the upload, milliseconds since 1970; the version's creation time.
-    #[must_use]
-    pub fn created_ms(&self) -> u64 {
-        self.sealing().created_ms
+    /// Dates the version now instead of at the start of the upload. Returns its creation time,
+    /// milliseconds since 1970. A caller that finishes uploads of one name one after another keeps
+    /// their times in that order. The identifier still starts with the start of the upload, since
+    /// it is bound into the sealed content.
+    pub fn date_now(&mut self) -> u64 {
+        let now_ms = unix_ms();
+        self.sealing.as_mut().expect("finish consumes the upload").created_ms = now_ms;
+        now_ms
     }
 
     /// Content bytes so far.
