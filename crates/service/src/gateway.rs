@@ -13,6 +13,7 @@ use crate::library::Library;
 use crate::memory::{Budget, MemoryPool};
 use crate::s3::key_locks::{BucketLocks, KeyLocks};
 use crate::s3::namespace::Namespace;
+use crate::s3::page_positions::PagePositions;
 use crate::settings::Settings;
 use crate::state::State;
 use crate::traces::Traces;
@@ -58,7 +59,12 @@ impl Gateway {
     pub(crate) fn new(state: Arc<State>, settings: &Settings, budget: &Budget, library: Option<Library>) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
         Ok(Self {
-            namespace: Arc::new(Namespace { archive: archive.clone(), state: state.clone(), region: settings.region.clone() }),
+            namespace: Arc::new(Namespace {
+                archive: archive.clone(),
+                state: state.clone(),
+                region: settings.region.clone(),
+                page_positions: PagePositions::default(),
+            }),
             transfers: Transfers::open(archive.clone(), settings.staging.limit_bytes(), budget)?,
             jobs: Jobs::new(settings.restores.quota()),
             health: Health::default(),

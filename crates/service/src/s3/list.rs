@@ -134,15 +134,22 @@ impl Namespace {
         let (next_key, next_id) = match page.last() {
             None => (None, None),
             Some(Entry::Prefix(under)) => (Some(parameters.encode(under)), None),
-            Some(Entry::Row(key, row)) => (Some(parameters.encode(key)), Some(Version::new(VersionRow::clone(row)).id())),
+            Some(Entry::Row(key, row)) => {
+                let id = Version::new(VersionRow::clone(row)).id();
+                self.page_positions.note(id.clone(), ListCursor::after_row(row));
+                (Some(parameters.encode(key)), Some(id))
+            }
         };
         let restores = wants_restores(input.optional_object_attributes.as_deref());
         let context = ListingContext { parameters: &parameters, owner: Some(&owner), restores };
-        // The first version of a name is its newest, unless the previous page ended within the
-        // name.
-        let mut last_key = if id_marker.is_empty() { None } else { Some(key_marker.clone()) };
+        let mut last_key = None;
         let (entries, prefixes) = page.split(&parameters, |key, row| {
-            let is_latest = last_key.as_ref() != Some(&key);
+            // The first version of a name is its newest, unless the previous page ended within the
+            // name. Even then it may be: what the previous page listed can be gone.
+            let mut is_latest = last_key.as_ref() != Some(&key);
+            if is_latest && !id_marker.is_empty() && key == key_marker {
+                is_latest = self.newest(&bucket.name, &key)?.is_some_and(|newest| newest.row.id == row.id);
+            }
             let entry = self.version_entry(&key, &Version::new(row), is_latest, &context)?;
             last_key = Some(key);
             Ok(entry)
@@ -204,37 +211,9 @@ impl Namespace {
             (key, "") => Ok(parameters.after_key(rows, key)),
             (key, id) => match self.by_id(rows.bucket, key, id)? {
                 Some(version) => Ok(Some(ListCursor::after_row(&version.row))),
-                // The version was removed since: resume at the next older one.
-                None => match id.parse() {
-                    Ok(id) => Ok(Some(self.after_removed(rows.bucket, key, id)?)),
-                    Err(_) => Ok(parameters.after_key(rows, key)),
-                },
+                None => Ok(Some(self.page_positions.after_removed(object_name(rows.bucket, key), id))),
             },
         }
-    }
-
-    /// Where a listing resumes after a version that was removed: IDs are in order of time, as
-    /// numbers are.
-    fn after_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<ListCursor> {
-        let name = object_name(bucket, key);
-        let Some(newest) = self.newest(bucket, key)? else { return Ok(ListCursor::before_name(name)) };
-        let mut newer = None;
-        // Binary search, since a name may have any number of versions: versions up to number
-        // `older` are older than `id`, those from `end` on are newer.
-        let (mut older, mut end) = (0, newest.row.record.version.saturating_add(1));
-        while end - older > 1 {
-            let middle = older + (end - older) / 2;
-            let before = ListCursor { name: name.clone(), version: middle + 1, id: VersionId([0; 16]) };
-            let rows = self.archive.reading().list(&name.0, Versions::All, Some(&before), 1).map_err(catalogue_failed)?;
-            match rows.into_iter().next().filter(|row| row.record.name == name && row.record.version > older) {
-                Some(row) if row.id > id => {
-                    end = row.record.version;
-                    newer = Some(row);
-                }
-                _ => older = middle,
-            }
-        }
-        Ok(newer.map_or_else(|| ListCursor::before_name(name), |row| ListCursor::after_row(&row)))
     }
 }
 
@@ -292,4 +271,102 @@ fn algorithms(version: &Version) -> Option<Vec<ChecksumAlgorithm>> {
 fn wants_restores(attributes: Option<&[OptionalObjectAttributes]>) -> bool {
     let mut names = attributes.unwrap_or_default().iter().flat_map(|list| list.as_str().split(','));
     names.any(|name| name.trim() == OptionalObjectAttributes::RESTORE_STATUS)
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+
+    use super::*;
+    use crate::s3::conditions::PutConditions;
+    use crate::s3::errors::answers::BodyOverride;
+    use crate::state::Versioning;
+    use crate::test_gateway::{TestGateway, s3_request, soon};
+
+    /// A listed version: its ID, and whether it is the latest.
+    type Listed = (String, bool);
+
+    fn texts(xml: &str, element: &str) -> Vec<String> {
+        let (begin, end) = (format!("<{element}>"), format!("</{element}>"));
+        xml.split(&begin).skip(1).map(|rest| rest.split(&end).next().expect("it ends").to_owned()).collect()
+    }
+
+    /// A page with up to `limit` versions after those of the last one.
+    fn page_of(test: &TestGateway, limit: i32, last: Option<&Listed>) -> Vec<Listed> {
+        let input = dto::ListObjectVersionsInput {
+            bucket: "photos".to_owned(),
+            max_keys: Some(limit),
+            key_marker: last.map(|_| "sun".to_owned()),
+            version_id_marker: last.map(|(id, _)| id.clone()),
+            ..Default::default()
+        };
+        let response = test.gateway.namespace.list_versions(s3_request(http::Method::GET, input)).expect("listed");
+        let BodyOverride(xml) = response.extensions.get().expect("a body");
+        let xml = std::str::from_utf8(xml).expect("text");
+        texts(xml, "VersionId").into_iter().zip(texts(xml, "IsLatest").into_iter().map(|latest| latest == "true")).collect()
+    }
+
+    async fn remove(test: &TestGateway, (id, _): &Listed) {
+        let version = test.gateway.namespace.by_id("photos", "sun", id).expect("looked up").expect("it is there");
+        soon(test.gateway.remove((), vec![version.row])).await.expect("removed");
+    }
+
+    /// Lists pages of one version, and deletes each before the next is requested.
+    async fn list_and_delete(test: &TestGateway) -> Vec<Listed> {
+        let mut found = page_of(test, 1, None);
+        while let Some(last) = found.last() {
+            remove(test, last).await;
+            match page_of(test, 1, Some(last)).pop() {
+                Some(next) => found.push(next),
+                None => break,
+            }
+        }
+        found
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_version_is_skipped_when_the_null_version_of_the_marker_is_deleted() {
+        let test = TestGateway::new();
+        test.set_versioning(Versioning::Enabled);
+        test.put("sun", b"v0").await;
+        test.put("sun", b"v1").await;
+        test.set_versioning(Versioning::Suspended);
+        test.put("sun", b"null").await;
+        let expected: Vec<Listed> = page_of(&test, 9, None).into_iter().map(|(id, _)| (id, true)).collect();
+        assert_eq!((expected.len(), expected[0].0.as_str()), (3, "null"));
+        assert_eq!(list_and_delete(&test).await, expected);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_version_is_skipped_when_ids_are_not_in_order() {
+        let test = TestGateway::new();
+        test.set_versioning(Versioning::Enabled);
+        let slow = test.upload(b"slow").await;
+        let slow_id = slow.id().to_string();
+        soon(async {
+            while test.gateway.transfers.intake.upload().id().to_string()[..12] <= slow_id[..12] {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        test.put("sun", b"fast").await;
+        soon(test.gateway.store(&test.bucket(), "sun", slow, Attributes::default(), &PutConditions::default())).await.expect("put");
+        let expected: Vec<Listed> = page_of(&test, 9, None).into_iter().map(|(id, _)| (id, true)).collect();
+        assert!(expected[0].0 == slow_id && expected[1].0 > slow_id);
+        assert_eq!(list_and_delete(&test).await, expected);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_first_version_of_a_page_is_the_latest_if_all_newer_ones_are_gone() {
+        let test = TestGateway::new();
+        test.set_versioning(Versioning::Enabled);
+        for content in [b"v0", b"v1", b"v2"] {
+            test.put("sun", content).await;
+        }
+        let first = page_of(&test, 1, None);
+        let latest = || page_of(&test, 9, first.last()).into_iter().map(|(_, is_latest)| is_latest).collect::<Vec<_>>();
+        assert_eq!(latest(), [false, false]);
+        remove(&test, &first[0]).await;
+        assert_eq!(latest(), [true, false]);
+    }
 }

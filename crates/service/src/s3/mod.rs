@@ -27,6 +27,7 @@ pub(crate) mod new_object;
 pub(crate) mod normalize;
 mod object_lock;
 pub(crate) mod object_names;
+pub(crate) mod page_positions;
 pub(crate) mod pages;
 pub(crate) mod post_object;
 mod public_access;

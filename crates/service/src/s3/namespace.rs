@@ -10,6 +10,7 @@ use s3s::{S3Result, s3_error};
 
 use crate::s3::errors::{catalogue_failed, detailed, no_such_bucket, no_such_key, state_failed};
 use crate::s3::object_names::object_name;
+use crate::s3::page_positions::PagePositions;
 use crate::s3::version::{Version, http_date};
 use crate::state::{Bucket, State};
 
@@ -19,6 +20,8 @@ pub(crate) struct Namespace {
     pub(crate) state: Arc<State>,
     /// The region that the server reports.
     pub(crate) region: String,
+    /// The ends of pages of versions that were listed last.
+    pub(crate) page_positions: PagePositions,
 }
 
 impl Namespace {
