@@ -70,15 +70,15 @@ impl Gateway {
         if let Some(version) = self.namespace.completed_version(&bucket.name, &input.key, &input.upload_id)? {
             return self.repeat_completion(&bucket, &input, &completion, &version);
         }
-        let (upload, parts) = checked?;
-        let (algorithm, size) = (algorithm_of(&upload), bytes_of(&parts));
+        let (upload, size) = checked?;
+        let algorithm = algorithm_of(&upload);
         if size < KEEP_ALIVE_BYTES_MIN {
-            return self.assemble(bucket, input, completion, upload, parts).await.map(|output| with_checksums(output, algorithm));
+            return self.assemble(bucket, input, completion, upload).await.map(|output| with_checksums(output, algorithm));
         }
         // Completion takes a while. The framework sends spaces meanwhile, and reports an error in
         // the body.
         let encryption = self.namespace.new_encryption();
-        let future = async move { self.assemble(bucket, input, completion, upload, parts).await };
+        let future = async move { self.assemble(bucket, input, completion, upload).await };
         let output =
             CompleteMultipartUploadOutput { future: Some(Box::pin(future)), server_side_encryption: encryption, ..Default::default() };
         let mut response = with_checksums(output, algorithm);
@@ -86,17 +86,17 @@ impl Gateway {
         Ok(response)
     }
 
-    /// The upload and its listed parts, checked as far as is possible without reading the parts.
+    /// The upload and the size of its listed parts, checked as far as is possible without reading
+    /// the parts.
     fn check_completion(
         &self,
         bucket: &Bucket,
         input: &CompleteMultipartUploadInput,
         completion: &CompletionRequest,
-    ) -> S3Result<(MultipartUpload, Vec<Part>)> {
+    ) -> S3Result<(MultipartUpload, u64)> {
         let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         check_checksum_type(&upload, input)?;
-        let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = select_parts(&completion.requested_parts, &all)?;
+        let parts = self.listed_parts(&upload, completion)?;
         let algorithm = algorithm_of(&upload);
         if is_composite(&upload) {
             // Checked early, to avoid reading the parts in vain; `assemble` checks again.
@@ -108,7 +108,12 @@ impl Gateway {
         check_size(size, input.mpu_object_size)?;
         self.transfers.check_room(size)?;
         self.namespace.check_replaceable(&bucket.name, &input.key, &completion.conditions)?;
-        Ok((upload, parts))
+        Ok((upload, size))
+    }
+
+    fn listed_parts(&self, upload: &MultipartUpload, completion: &CompletionRequest) -> S3Result<Vec<Part>> {
+        let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
+        select_parts(&completion.requested_parts, &all)
     }
 
     /// Puts the parts as one object.
@@ -118,7 +123,6 @@ impl Gateway {
         input: CompleteMultipartUploadInput,
         completion: CompletionRequest,
         upload: MultipartUpload,
-        parts: Vec<Part>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
         let upload_guard = self.lock_upload(&upload.id).await;
         // Another request may have completed or aborted the upload meanwhile.
@@ -126,6 +130,8 @@ impl Gateway {
             return self.repeat_completion(&bucket, &input, &completion, &version).map(|response| response.output);
         }
         self.namespace.upload_of(&input.bucket, &input.key, &upload.id)?;
+        // Only now: the file of a part that was sent again before this lock was taken may be gone.
+        let parts = self.listed_parts(&upload, &completion)?;
         let algorithm = part_algorithm(&upload);
         let mut hasher = (!is_composite(&upload)).then(|| algorithm.hasher());
         let object = self.transfers.copy_parts(&parts, hasher.as_mut()).await?;

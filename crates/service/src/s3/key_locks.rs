@@ -12,9 +12,10 @@ const BUCKET_LOCKS: usize = 64;
 
 /// Locks by name. Puts, removals, and changes of retention and legal hold look at the versions of a
 /// name before they change something, and hold its lock for both; a restore holds it from looking
-/// for an earlier one until it is recorded. The completion and the abort of a multipart upload
-/// also hold the lock `upload ID`, which no object has as its name. Unused locks take no memory.
-#[derive(Debug, Default)]
+/// for an earlier one until it is recorded. The completion and the abort of a multipart upload,
+/// and the removal of a replaced part, also hold the lock `upload ID`, which no object has as its
+/// name. Unused locks take no memory.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>);
 
 /// A held lock of a bucket that others may share.

@@ -186,7 +186,14 @@ impl Gateway {
         let stored = part.writer.finish(number, sums.md5, value).await.map_err(internal_error("storing a part"))?;
         let replaced = self.state.add_part(&upload.id, &stored.part).map_err(state_failed)?.ok_or_else(no_such_upload)?;
         let part = stored.into_part();
-        self.transfers.parts.remove(replaced.as_slice());
+        if let Some(replaced) = replaced {
+            let (locks, files, lock_name) = (self.key_locks.clone(), self.transfers.parts.clone(), lock_name(&upload.id));
+            // A completion may be reading the replaced file. The client doesn't wait for that.
+            tokio::spawn(async move {
+                let _upload_guard = locks.lock(lock_name).await;
+                files.remove(&[replaced]);
+            });
+        }
         Ok((part, sums.sum))
     }
 
@@ -200,10 +207,10 @@ impl Gateway {
         Ok(S3Response::with_status(dto::AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
     }
 
-    /// Keeps an upload from being completed or aborted while the guard is held.
+    /// Keeps an upload from being completed or aborted, and the files of replaced parts from being
+    /// removed, while the guard is held.
     pub(crate) async fn lock_upload(&self, id: &str) -> KeyGuard {
-        // No object has such a name.
-        self.key_locks.lock(ObjectName(format!("upload {id}").into_bytes())).await
+        self.key_locks.lock(lock_name(id)).await
     }
 
     /// Deletes an upload and its parts.
@@ -212,6 +219,11 @@ impl Gateway {
         self.transfers.parts.remove(&parts.unwrap_or_default());
         Ok(())
     }
+}
+
+/// The name of an upload's lock, which no object has.
+fn lock_name(id: &str) -> ObjectName {
+    ObjectName(format!("upload {id}").into_bytes())
 }
 
 /// The algorithm that an upload was begun with.
@@ -322,6 +334,49 @@ mod tests {
             assert!(of_part.is_none_or(|sum| sum == expected));
             assert_eq!(version.sums(), [expected]);
         }
+    }
+
+    /// Waits until a task waits for the upload's lock.
+    async fn contention(test: &TestGateway, upload_id: &str) {
+        soon(async {
+            while !test.gateway.key_locks.is_contended(&lock_name(upload_id)) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_replaced_part_stays_until_no_completion_reads_it() {
+        let test = TestGateway::new();
+        let upload_id = test.begin_upload("sun");
+        test.put_part(("sun", &upload_id), 1, b"before", &[]).await;
+        // A completion holds this lock while it reads the parts.
+        let completing = soon(test.gateway.lock_upload(&upload_id)).await;
+        test.put_part(("sun", &upload_id), 1, b"after", &[]).await;
+        let files = || std::fs::read_dir(test.gateway.archive.home().join("uploads")).expect("a folder").count();
+        assert_eq!(files(), 2);
+        contention(&test, &upload_id).await;
+        drop(completing);
+        drop(soon(test.gateway.lock_upload(&upload_id)).await);
+        assert_eq!(files(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_completion_reads_a_part_that_was_sent_again_since_it_was_checked() {
+        let test = std::sync::Arc::new(TestGateway::new());
+        let upload_id = test.begin_upload("sun");
+        let etag = test.put_part(("sun", &upload_id), 1, b"part", &[]).await;
+        let before = test.gateway.state.parts(&upload_id, 0, 1).expect("looked up");
+        let guard = soon(test.gateway.lock_upload(&upload_id)).await;
+        let (client, client_id, client_etag) = (test.clone(), upload_id.clone(), etag.clone());
+        let completing = tokio::spawn(async move { client.complete(("sun", &client_id), &[(1, &client_etag)], &[]).await });
+        contention(&test, &upload_id).await;
+        test.put_part(("sun", &upload_id), 1, b"part", &[]).await;
+        // As if its removal had been the next to get the lock.
+        test.gateway.transfers.parts.remove(&before);
+        drop(guard);
+        soon(completing).await.expect("no panic").expect("complete");
     }
 
     #[tokio::test]
