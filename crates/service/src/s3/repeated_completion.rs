@@ -1,5 +1,5 @@
-//! Completions of multipart uploads that are already complete: clients retry when they didn't get the
-//! response. A repeated completion changes nothing, whatever was put since.
+//! Completions of multipart uploads that are already complete: clients retry when they didn't get
+//! the response. A repeated completion changes nothing, whatever was put since.
 
 use fulgurite_archive::catalogue::{ListCursor, Versions};
 use s3s::dto::{CompleteMultipartUploadInput, CompleteMultipartUploadOutput};

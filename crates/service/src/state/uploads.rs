@@ -185,8 +185,8 @@ impl State {
     }
 }
 
-/// When the upload with this ID was begun, in milliseconds since 1970; `None` for texts that are not
-/// IDs of uploads.
+/// When the upload with this ID was begun, in milliseconds since 1970; `None` for texts that are
+/// not IDs of uploads.
 pub(crate) fn begun_ms(upload_id: &str) -> Option<u64> {
     let digits = upload_id.get(..INSTANT_DIGITS)?;
     u64::from_str_radix(digits, 16).ok()
