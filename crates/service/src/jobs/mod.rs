@@ -24,7 +24,7 @@ use crate::health::activity;
 use crate::health::scrub_progress::ScrubProgress;
 use crate::settings::Background;
 use crate::state::{Quota, now_ms};
-use crate::transfer::staging_room::{Due, StagingStatus};
+use crate::transfer::staging_room::{Due, StagingStatus, staged_age};
 
 /// Interval between two rounds of housekeeping: sweeping, restores, expiry.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
@@ -219,10 +219,11 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
         let worker = gateway.clone();
         let after = settings.flush_after();
         let (since_pressed, since_old) = (last_sets.pressed.map(|at| at.elapsed()), last_sets.old.map(|at| at.elapsed()));
-        let due = tokio::task::spawn_blocking(move || worker.due(after, since_pressed, since_old)).await.unwrap_or_else(|error| {
-            gateway.log_panic("the check of staging", error);
-            None
-        });
+        let due =
+            tokio::task::spawn_blocking(move || worker.due(after, since_pressed, since_old, now_ms())).await.unwrap_or_else(|error| {
+                gateway.log_panic("the check of staging", error);
+                None
+            });
         match due {
             None => last_sets.pause = STAGING_PERIOD,
             Some(due) => {
@@ -316,7 +317,7 @@ impl Gateway {
 
     /// Whether a set is due: staging has enough for one, its oldest object has waited long enough,
     /// or it is running out of room.
-    fn due(&self, flush_after: Duration, since_pressed: Option<Duration>, since_old: Option<Duration>) -> Option<Due> {
+    fn due(&self, flush_after: Duration, since_pressed: Option<Duration>, since_old: Option<Duration>, now_ms: i64) -> Option<Due> {
         let totals = match self.archive.reading().staged_totals() {
             Ok(totals) => totals,
             Err(error) => {
@@ -325,11 +326,10 @@ impl Gateway {
             }
         };
         let set = &self.archive.settings().set;
-        let age_ms = totals.oldest_ms.map_or(0, |oldest| (now_ms() as u64).saturating_sub(oldest));
         let status = StagingStatus {
             versions: totals.versions,
             bytes: totals.stored_bytes,
-            age: Duration::from_millis(age_ms),
+            age: totals.oldest_ms.map_or(Duration::ZERO, |oldest| staged_age(oldest, now_ms as u64)),
             room_bytes: self.transfers.room_left(&totals),
             refused: self.transfers.room.was_refused(),
             full_set_bytes: u64::from(set.information) * (set.platter_mib << 20),
@@ -424,6 +424,18 @@ mod tests {
         assert_eq!(last_sets.pause, STAGING_PERIOD * 2);
         (0..10).for_each(|_| last_sets.record(Due::Full, false, now));
         assert_eq!(last_sets.pause, RETRY_AFTER_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_was_put_while_the_clock_was_ahead_is_old_enough_for_a_set() {
+        let test = TestGateway::new();
+        test.put("moon.tif", b"moon").await;
+        let day = Duration::from_secs(86_400);
+        let due = |now_ms| test.gateway.due(day, None, None, now_ms);
+        let now = now_ms();
+        assert_eq!(due(now), None);
+        assert_eq!(due(now + DAY_MS), Some(Due::Old));
+        assert_eq!(due(now - 40 * DAY_MS), Some(Due::Old));
     }
 
     #[cfg(unix)]

@@ -17,6 +17,10 @@ const SMALL_SET_DIVISOR: u64 = 64;
 /// After this time an even smaller set may be written: better than refusing puts for a day.
 const SMALL_SETS_PERIOD: Duration = Duration::from_secs(600);
 
+/// Clocks are set back by less than this in normal operation. Dates further in the future were made
+/// by a clock that was wrong.
+const CLOCK_STEP_MAX_MS: u64 = 60_000;
+
 /// Time between two reports of refused puts.
 const REPORT_PERIOD: Duration = Duration::from_secs(10);
 
@@ -97,6 +101,16 @@ impl StagingStatus {
     }
 }
 
+/// Age of a staged version, from the time at which it was put. A time in the future is wrong and
+/// says nothing about the age, so the version counts as old: it would otherwise stay on one disk
+/// for as long as the clock was ahead.
+pub(crate) fn staged_age(put_ms: u64, now_ms: u64) -> Duration {
+    if put_ms > now_ms.saturating_add(CLOCK_STEP_MAX_MS) {
+        return Duration::MAX;
+    }
+    Duration::from_millis(now_ms.saturating_sub(put_ms))
+}
+
 /// Bytes that can still be staged, within both limits and above the reserve on disk. `None` if
 /// nothing limits them.
 pub(super) fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
@@ -169,6 +183,14 @@ mod tests {
         assert_eq!(StagingStatus { bytes: 2_048 * MIB, ..STAGED }.due(DAY), Some(Due::Full));
         assert_eq!(StagingStatus { age: DAY, ..STAGED }.due(DAY), Some(Due::Old));
         assert_eq!(StagingStatus { age: DAY, versions: 0, bytes: 0, refused: true, ..STAGED }.due(DAY), None);
+    }
+
+    #[test]
+    fn a_small_correction_of_the_clock_makes_no_version_old() {
+        let put_ms = 1_000_000_000;
+        assert_eq!(staged_age(put_ms, put_ms + 5), Duration::from_millis(5));
+        assert_eq!(staged_age(put_ms, put_ms - CLOCK_STEP_MAX_MS), Duration::ZERO);
+        assert_eq!(staged_age(put_ms, put_ms - CLOCK_STEP_MAX_MS - 1), Duration::MAX);
     }
 
     #[test]
