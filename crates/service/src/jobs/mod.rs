@@ -42,8 +42,8 @@ const DAY_MS: i64 = 86_400_000;
 
 /// What the background jobs share with requests and with commands from the command line.
 pub(crate) struct Jobs {
-    /// When the server was started, in milliseconds since 1970.
-    pub(crate) started_ms: i64,
+    /// When the server was started.
+    pub(crate) started: tokio::time::Instant,
     /// Wakes housekeeping, when a restore was requested.
     pub(crate) wake: Notify,
     /// Default restore quota of an account.
@@ -71,7 +71,7 @@ pub(crate) struct Jobs {
 impl Jobs {
     pub(crate) fn new(restore_quota: Quota) -> Self {
         Self {
-            started_ms: now_ms(),
+            started: tokio::time::Instant::now(),
             wake: Notify::new(),
             restore_quota,
             last_restored: Mutex::default(),
@@ -170,7 +170,7 @@ async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop:
         gateway.check_liveness();
         if due {
             last_checked = Some(tokio::time::Instant::now());
-            if gateway.is_backup_due() {
+            if gateway.is_backup_due(now_ms()) {
                 gateway.back_up_state().await;
             }
         }

@@ -5,6 +5,8 @@
 //! it describes; when the server stops; when `service.db` was removed or replaced; and otherwise at
 //! most once an hour. If the newest one is of the current state, none is put.
 
+use std::time::Duration;
+
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{IntakeError, NewObject};
 use fulgurite_domain::{Attributes, Kind};
@@ -12,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::gateway::Gateway;
 use crate::memory::MemoryOwner;
-use crate::state::{BackupError, BackupStatus, StateError, backup_name, backups, now_ms};
+use crate::state::{BackupError, BackupStatus, StateError, backup_name, backups};
 
 /// Interval between two backups if no set is written.
-const BACKUP_INTERVAL_MS: i64 = 3_600_000;
+const BACKUP_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Capacity of the channel between the writer of a backup and staging, in pieces.
 const PIECES_AHEAD_MAX: usize = 2;
 
@@ -36,14 +38,18 @@ pub(crate) enum BackupFailed {
 
 impl Gateway {
     /// Whether the newest backup is outdated, and it is urgent or an hour has passed since that
-    /// backup and since the server started.
-    pub(crate) fn is_backup_due(&self) -> bool {
+    /// backup and since the server started. A backup dated in the future by a wrong clock doesn't
+    /// delay the next one.
+    pub(crate) fn is_backup_due(&self, now_ms: i64) -> bool {
         let is_due = || -> Result<bool, StateError> {
             let existing = backups(&self.archive)?;
-            let put_ms = existing.first().map_or(0, |row| row.record.created_ms as i64);
-            let age_ms = now_ms().saturating_sub(put_ms.max(self.jobs.started_ms));
+            let is_recent = |row: &VersionRow| {
+                let age_ms = (now_ms as u64).checked_sub(row.record.created_ms);
+                age_ms.is_some_and(|age_ms| Duration::from_millis(age_ms) < BACKUP_INTERVAL)
+            };
+            let has_just_started = self.jobs.started.elapsed() < BACKUP_INTERVAL;
             // If `service.db` was removed or replaced, the state survives only in a backup.
-            let has_time = age_ms < BACKUP_INTERVAL_MS && !self.state.is_displaced();
+            let has_time = (has_just_started || existing.first().is_some_and(is_recent)) && !self.state.is_displaced();
             Ok(!has_time && is_outdated(&self.state.backup_status()?, &existing))
         };
         is_due().unwrap_or_else(|error| {
@@ -110,4 +116,29 @@ impl Gateway {
 /// state. It may be gone, if the catalogue was rebuilt, or of another state, which was set aside.
 fn is_outdated(newest: &BackupStatus, existing: &[VersionRow]) -> bool {
     newest.is_changed || existing.first().is_none_or(|row| Some(row.id) != newest.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::now_ms;
+    use crate::test_gateway::{TestGateway, soon};
+
+    #[tokio::test]
+    async fn a_clock_that_was_ahead_does_not_delay_the_next_backup() {
+        let test = TestGateway::new();
+        let (gateway, state) = (&test.gateway, &test.gateway.state);
+        assert!(soon(gateway.try_back_up_state()).await.expect("a backup"));
+        state.add_account("bo", false).expect("an account");
+        let (now, ahead_ms) = (now_ms(), 40 * 86_400_000);
+        assert!(!gateway.is_backup_due(now - ahead_ms), "the server has just started");
+        tokio::time::pause();
+        tokio::time::advance(BACKUP_INTERVAL).await;
+        tokio::time::resume();
+        assert!(!gateway.is_backup_due(now), "the newest backup is younger than an hour");
+        assert!(gateway.is_backup_due(now + 3_600_000));
+        assert!(gateway.is_backup_due(now - ahead_ms), "the newest backup is dated in the future");
+        assert!(soon(gateway.try_back_up_state()).await.expect("a backup"));
+        assert!(!gateway.is_backup_due(now - ahead_ms), "the newest backup is of the current state");
+    }
 }
