@@ -2,7 +2,8 @@
 //!
 //! A source is compared with the newest version of its name. Size, mode and modification time
 //! usually suffice. They do not if `ctime` shows that the file changed after the version was put,
-//! or at about that time. Then its content is compared.
+//! or at about that time, or if the version is dated in the future, because the clock was wrong.
+//! Then its content is compared.
 //!
 //! A lost version is not a copy of anything, so its source is stored again ([`SuspectPlatters`]).
 
@@ -15,6 +16,7 @@ use fulgurite_domain::{Digest, Kind, ObjectName, PlatterId, SetId};
 use super::worker::Facts;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetRow, SetState, VersionRow};
+use crate::clock::unix_ms;
 use crate::object::ObjectReader;
 use crate::store_snapshot::locate_platters;
 use crate::unread::NoPlatter;
@@ -59,13 +61,13 @@ impl Skip {
             return Ok(Known::Other);
         }
         let Some(row) = newest(archive, &facts.name)? else { return Ok(Known::Other) };
-        Ok(match self.against(&row, facts, metadata) {
+        Ok(match self.against(&row, facts, metadata, unix_ms()) {
             Known::Same | Known::IfContent(_) if suspects.is_lost(archive, &row)? => Known::Other,
             known => known,
         })
     }
 
-    fn against(self, row: &VersionRow, facts: &Facts<'_>, metadata: &Metadata) -> Known {
+    fn against(self, row: &VersionRow, facts: &Facts<'_>, metadata: &Metadata, now_ms: u64) -> Known {
         let record = &row.record;
         if (record.kind, record.mode) != (facts.kind, facts.mode) || !record.attributes.0.is_empty() {
             return Known::Other;
@@ -77,7 +79,7 @@ impl Skip {
             Kind::SymbolicLink => Known::IfContent(record.sha256),
             Kind::File if record.size != metadata.len() => Known::Other,
             Kind::File if self == Self::SameContent => Known::IfContent(record.sha256),
-            Kind::File if same_time && is_older(metadata, record.created_ms) => Known::Same,
+            Kind::File if same_time && is_older(metadata, record.created_ms, now_ms) => Known::Same,
             Kind::File if same_time => Known::IfContent(record.sha256),
             Kind::Directory if same_time || self == Self::SameContent => Known::Same,
             _ => Known::Other,
@@ -140,10 +142,11 @@ impl SuspectPlatters {
 }
 
 /// True if a file's last change was long enough before `created_ms` that the version must have its
-/// current content.
-fn is_older(metadata: &Metadata, created_ms: u64) -> bool {
+/// current content. If `created_ms` is in the future, the clock was wrong, and any change since
+/// then seems older than the version.
+fn is_older(metadata: &Metadata, created_ms: u64, now_ms: u64) -> bool {
     let changed_ms = i128::from(metadata.ctime()) * 1_000 + i128::from(metadata.ctime_nsec()) / 1_000_000;
-    changed_ms + RACY_MS < i128::from(created_ms)
+    created_ms <= now_ms && changed_ms + RACY_MS < i128::from(created_ms)
 }
 
 #[cfg(test)]
@@ -169,15 +172,19 @@ mod tests {
                 ObjectRecord { name: name.clone(), version: 1, kind: Kind::File, size, sha256, modified, mode, created_ms, attributes };
             VersionRow { row_id: VersionRowId(1), id: VersionId([1; 16]), record, sealed: false, stored_bytes: 0, archived: true }
         };
-        let against = |skip: Skip, row: &VersionRow| match skip.against(row, &facts, &metadata) {
+        let against_at = |skip: Skip, row: &VersionRow, now_ms| match skip.against(row, &facts, &metadata, now_ms) {
             Known::Same => "same",
             Known::IfContent(_) => "if content",
             Known::Other => "other",
         };
+        let against = |skip, row: &VersionRow| against_at(skip, row, changed_ms + 10_000);
         assert_eq!(against(Skip::Unchanged, &row(changed_ms + 2_001, 7)), "same");
         for created_ms in [changed_ms + 2_000, changed_ms, changed_ms - 1_000_000] {
             assert_eq!(against(Skip::Unchanged, &row(created_ms, 7)), "if content");
         }
+        let ahead = row(changed_ms + 40 * 86_400_000, 7);
+        assert_eq!(against(Skip::Unchanged, &ahead), "if content", "put while the clock was ahead");
+        assert_eq!(against_at(Skip::Unchanged, &ahead, ahead.record.created_ms), "same");
         assert_eq!(against(Skip::SameContent, &row(changed_ms + 2_001, 7)), "if content");
         assert_eq!(against(Skip::SameContent, &row(changed_ms + 2_001, 8)), "other");
         let mut other = row(changed_ms + 2_001, 7);
