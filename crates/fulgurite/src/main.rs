@@ -105,6 +105,14 @@ impl Session {
         }
     }
 
+    /// Prints an answer for people, which `--quiet` doesn't suppress; with `--json`,
+    /// [`answer`](Self::answer) prints it instead.
+    fn show(&self, text: &str) {
+        if !self.json {
+            self.print(format_args!("{text}"));
+        }
+    }
+
     /// Prints a problem that is part of the results. With `--json`, the answer contains it. With
     /// `--quiet`, it goes to standard error: a nightly job suppresses summaries, but must report
     /// problems.

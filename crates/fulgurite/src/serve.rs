@@ -39,9 +39,11 @@ struct Endpoint<'a> {
     dashboard: Option<String>,
 }
 
-/// A key that was created at this start, and its account.
+/// A key that was just created, and its account.
 struct IssuedKey {
     account: String,
+    /// Whether the account was created with it.
+    is_first: bool,
     key: NewKey,
 }
 
@@ -86,7 +88,8 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         let region = settings.region.clone();
         let server = Server::open(listener, archive, settings, events)?;
         report_unclaimed_folders(server.state(), recovered.is_some())?;
-        // Last, because a key can be shown only once: nothing can fail before `print_endpoint`.
+        // Last, because a key can be shown only once: nothing can fail between here and
+        // `print_endpoint`.
         let issued = issue_key(server.state(), recovered.is_some())?;
         let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
         if !server.address().ip().is_loopback() && !server.is_tls() {
@@ -94,6 +97,9 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         }
         let dashboard = server.dashboard_link().map(|path| format!("{endpoint}{path}"));
         print_endpoint(session, &home, is_new, &Endpoint { url: &endpoint, region: &region, dashboard }, issued.as_ref(), recovered);
+        if let Some(issued) = &issued {
+            keep_if_shown(session, server.state(), issued)?;
+        }
         tokio::spawn(async {
             loop {
                 tokio::time::sleep(TRIM_PERIOD).await;
@@ -242,7 +248,7 @@ fn recover(archive: &Archive, serve: &Serve) -> Result<Option<Recovered>> {
 fn issue_key(state: &State, is_recovered: bool) -> Result<Option<IssuedKey>> {
     let accounts = state.accounts()?;
     if accounts.is_empty() {
-        return Ok(Some(IssuedKey { account: FIRST_ACCOUNT.to_owned(), key: state.add_account(FIRST_ACCOUNT, true)? }));
+        return Ok(Some(IssuedKey { account: FIRST_ACCOUNT.to_owned(), is_first: true, key: state.add_account(FIRST_ACCOUNT, true)? }));
     }
     if !is_recovered {
         // A start that recovered the accounts may have failed before it could show a key.
@@ -253,7 +259,7 @@ fn issue_key(state: &State, is_recovered: bool) -> Result<Option<IssuedKey>> {
     }
     let admins = || accounts.iter().map(|(account, _)| account).filter(|account| account.admin);
     match admins().find(|account| account.name == FIRST_ACCOUNT).or_else(|| admins().next()) {
-        Some(account) => Ok(Some(IssuedKey { account: account.name.clone(), key: state.add_key(&account.name)? })),
+        Some(account) => Ok(Some(IssuedKey { account: account.name.clone(), is_first: false, key: state.add_key(&account.name)? })),
         None => {
             diagnostics::note(
                 "no account is an admin, so no key was created; `fulgurite accounts add NAME --admin` creates an admin account.",
@@ -299,7 +305,7 @@ fn print_endpoint(
         if let Some(dashboard) = dashboard {
             answer["dashboard"] = json!(dashboard);
         }
-        if let Some(IssuedKey { account, key }) = issued {
+        if let Some(IssuedKey { account, key, .. }) = issued {
             answer["account"] = json!(account);
             answer["access_key"] = json!(key.access_key);
             answer["secret_key"] = json!(key.secret_key);
@@ -314,7 +320,7 @@ fn print_endpoint(
     if session.json {
         return;
     }
-    if let Some(IssuedKey { account, key: NewKey { access_key, secret_key } }) = issued {
+    if let Some(IssuedKey { account, is_first: _, key: NewKey { access_key, secret_key } }) = issued {
         session.print(format_args!(
             "The account `{account}` has this key. Its secret is shown once. To use it in a shell:\n\n\
              export AWS_ENDPOINT_URL={url}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
@@ -331,8 +337,16 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
     // This works while a server runs: the server notices changes within a second.
     let state = State::open(Arc::new(session.open(Access::Read)?))?;
     match accounts {
-        Accounts::Add { name, admin } => show_key(session, name, &state.add_account(name, *admin)?),
-        Accounts::Key { name } => show_key(session, name, &state.add_key(name)?),
+        Accounts::Add { name, admin } => {
+            let issued = IssuedKey { account: name.clone(), is_first: true, key: state.add_account(name, *admin)? };
+            show_key(session, &issued);
+            keep_if_shown(session, &state, &issued)?;
+        }
+        Accounts::Key { name } => {
+            let issued = IssuedKey { account: name.clone(), is_first: false, key: state.add_key(name)? };
+            show_key(session, &issued);
+            keep_if_shown(session, &state, &issued)?;
+        }
         Accounts::Revoke { key } => {
             state.revoke_key(key)?;
             session.say(&format!("The key {key} no longer works."));
@@ -364,7 +378,7 @@ fn list(session: &Session, state: &State) -> Result<()> {
     });
     for (account, keys) in &all {
         let quota = quotas.get(&account.name).map(|own| format!("  {}", show_quota(*own))).unwrap_or_default();
-        session.say(&format!("{}{}  {}{quota}", account.name, if account.admin { " (admin)" } else { "" }, keys.join(" ")));
+        session.show(&format!("{}{}  {}{quota}", account.name, if account.admin { " (admin)" } else { "" }, keys.join(" ")));
     }
     Ok(())
 }
@@ -377,7 +391,22 @@ fn show_quota(own: OwnQuota) -> String {
     if limits.is_empty() { "quotas of the settings".to_owned() } else { limits.join(", ") }
 }
 
-fn show_key(session: &Session, account: &str, key: &NewKey) {
+fn show_key(session: &Session, issued: &IssuedKey) {
+    let IssuedKey { account, key, .. } = issued;
     session.answer(|| json!({ "account": account, "access_key": key.access_key, "secret_key": key.secret_key }));
-    session.say(&format!("account     {account}\naccess key  {}\nsecret key  {}   (shown once)", key.access_key, key.secret_key));
+    session.show(&format!("account     {account}\naccess key  {}\nsecret key  {}   (shown once)", key.access_key, key.secret_key));
+}
+
+/// Withdraws a key, and the account that was created with it, if standard output didn't take its
+/// secret.
+fn keep_if_shown(session: &Session, state: &State, issued: &IssuedKey) -> Result<()> {
+    let Some(error) = session.print_error.take() else { return Ok(()) };
+    let IssuedKey { account, is_first, key } = issued;
+    let (undone, what) = match is_first {
+        true => (state.undo_account(account), format!("account {account} was not created")),
+        false => (state.revoke_key(&key.access_key), format!("the key {} was revoked", key.access_key)),
+    };
+    undone.with_context(|| format!("standard output: {error}. The secret of the key {} was not shown", key.access_key))?;
+    // Only the text of the error: a broken pipe would count as success.
+    bail!("standard output: {error}. The secret of the new key could not be shown, so {what}");
 }

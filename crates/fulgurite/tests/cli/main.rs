@@ -2,6 +2,7 @@
 //! statuses.
 
 mod absent;
+mod accounts;
 mod attaching;
 mod audit_places;
 mod audit_removals;

@@ -78,6 +78,23 @@ impl State {
         Ok(key.0)
     }
 
+    /// Undoes [`add_account`](Self::add_account), for a key that couldn't be shown. The name is
+    /// free again.
+    ///
+    /// # Errors
+    /// An error of the database.
+    pub fn undo_account(&self, name: &str) -> Result<(), StateError> {
+        let undone = self.transact("undo an account", |connection| {
+            connection.execute("DELETE FROM access_key WHERE account = ?1", [name])?;
+            connection.execute("DELETE FROM account WHERE name = ?1", [name])
+        });
+        self.invalidate(|cache| {
+            cache.keys.clear();
+            cache.accounts.remove(name);
+        });
+        undone.map(drop)
+    }
+
     /// Revokes an access key. A running server notices within a second.
     ///
     /// # Errors
