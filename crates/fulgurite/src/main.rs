@@ -227,8 +227,12 @@ fn unparsed(error: &clap::Error) -> ExitCode {
             _ => error.to_string(),
         };
         diagnostics::failure(text.trim_end().trim_start_matches("error: "), Outcome::Misused);
-    } else {
-        let _ = error.print();
+    } else if let Err(unprinted) = error.print()
+        && !error.use_stderr()
+        && unprinted.kind() != io::ErrorKind::BrokenPipe
+    {
+        diagnostics::failure(&format!("standard output: {unprinted}"), Outcome::Troubled);
+        return Outcome::Troubled.into();
     }
     if error.use_stderr() { Outcome::Misused.into() } else { ExitCode::SUCCESS }
 }

@@ -347,7 +347,9 @@ fn a_reader_may_take_only_the_beginning() {
 #[test]
 fn a_full_disk_behind_standard_output_is_an_error() {
     let place = Sandbox::new(1, &[]);
-    place.shell(&format!("{} -A a status > /dev/full", env!("CARGO_BIN_EXE_fulgurite"))).fails_with(1, "standard output");
+    for command in ["-A a status", "--help", "--version", "put --help"] {
+        place.shell(&format!("{} {command} > /dev/full", env!("CARGO_BIN_EXE_fulgurite"))).fails_with(1, "standard output");
+    }
 }
 
 #[test]
