@@ -604,3 +604,17 @@ fn a_database_that_closes_the_connection_is_a_failure() {
         assert!(ran.status == 1 && !ran.err.is_empty(), "{words:?}: {ran:?}");
     }
 }
+
+#[test]
+fn an_init_that_fails_leaves_nothing() {
+    let place = Sandbox::empty();
+    let init = format!("{} audit --database x.db init", env!("CARGO_BIN_EXE_fulgurite"));
+    // A limit on the size of files, of 4 KiB, stands in for a full disk.
+    let failed = place.shell(&format!("trap '' XFSZ; ulimit -f 8; {init}"));
+    assert_eq!(failed.status, 1, "{failed:?}");
+    assert_eq!(fs::read_dir(place.path("")).expect("a folder").count(), 0);
+    assert_eq!(place.shell(&init).status, 0);
+    let made = place.read("x.db");
+    assert_eq!(place.shell(&init).status, 1);
+    assert!(place.read("x.db") == made, "only what this init created is removed");
+}

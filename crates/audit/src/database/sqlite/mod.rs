@@ -64,6 +64,12 @@ impl Sqlite {
             _ => DatabaseError::File { doing: "create", path: path.into(), source },
         })?;
         drop(file);
+        // What a full disk leaves would be no database, and would block the next attempt.
+        Self::made(path).inspect_err(|_| remove_database(path))
+    }
+
+    /// Makes the tables in an empty file.
+    fn made(path: &Path) -> Result<Self, DatabaseError> {
         let database = Self::connected(path)?;
         database.tune()?;
         let create = || {
@@ -160,9 +166,7 @@ impl Sqlite {
 
 /// Takes the lock on a file beside a database; `None` if another process has it.
 fn lock_beside(database: &Path, suffix: &str) -> Result<Option<File>, DatabaseError> {
-    let mut path = database.as_os_str().to_owned();
-    path.push(suffix);
-    let path = PathBuf::from(path);
+    let path = with_suffix(database, suffix);
     let failed = |source| DatabaseError::File { doing: "lock", path: path.clone(), source };
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
     match file.try_lock() {
@@ -170,6 +174,19 @@ fn lock_beside(database: &Path, suffix: &str) -> Result<Option<File>, DatabaseEr
         Err(std::fs::TryLockError::WouldBlock) => Ok(None),
         Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
     }
+}
+
+/// Removes a database with its logs.
+fn remove_database(path: &Path) {
+    for suffix in ["-wal", "-shm", "-journal", ""] {
+        let _ = std::fs::remove_file(with_suffix(path, suffix));
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }
 
 /// Wraps an error of SQLite.
