@@ -14,6 +14,11 @@ pub enum DatabaseError {
     Foreign { path: PathBuf },
     #[error("{} has version {found} of its tables, and this program knows versions up to {known}: use a newer one", path.display())]
     Newer { path: PathBuf, found: i64, known: i64 },
+    #[error(
+        "{} is on a read-only file system, and a crash left changes in the file beside it, {}-wal: copy both files to a folder that can \
+         be written, and name the copy with --database", path.display(), path.display()
+    )]
+    UnmergedLog { path: PathBuf },
     #[error("{} is in use by another process that checks copies", path.display())]
     InUse { path: PathBuf },
     #[error("there is a node {name} already")]

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +42,15 @@ const SCHEMA_2: &str = include_str!("../schema_2.sql");
 const CACHE_KIB: i64 = 48 << 10;
 const MOST_NODES: u16 = 10_000;
 
+/// How a database is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    ReadWrite,
+    /// For reading only, without the index of the log, which can't be created on a read-only file
+    /// system. No process may change the file meanwhile.
+    Immutable,
+}
+
 /// An audit's database in one SQLite file.
 pub struct Sqlite {
     connection: Connection,
@@ -70,8 +80,8 @@ impl Sqlite {
 
     /// Makes the tables in an empty file.
     fn made(path: &Path) -> Result<Self, DatabaseError> {
-        let database = Self::connected(path)?;
-        database.tune()?;
+        let database = Self::connected(path, Mode::ReadWrite)?;
+        database.tune(Mode::ReadWrite)?;
         let create = || {
             let transaction = database.connection.unchecked_transaction()?;
             transaction.execute_batch(SCHEMA)?;
@@ -84,17 +94,28 @@ impl Sqlite {
         Ok(database)
     }
 
-    /// Opens an existing database.
+    /// Opens an existing database. On a read-only file system, it can only be read.
     ///
     /// # Errors
-    /// If the file is absent, is something else, or was made by a newer version.
+    /// If the file is absent, is something else, or was made by a newer version; or if a crash left
+    /// a log next to it, on a read-only file system.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         match std::fs::metadata(path) {
             Ok(_) => {}
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Err(DatabaseError::Absent { path: path.into() }),
             Err(source) => return Err(DatabaseError::File { doing: "open", path: path.into(), source }),
         }
-        let database = Self::connected(path)?;
+        if on_read_only_file_system(path) {
+            if with_suffix(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) {
+                return Err(DatabaseError::UnmergedLog { path: path.into() });
+            }
+            return Self::opened(path, Mode::Immutable);
+        }
+        Self::opened(path, Mode::ReadWrite)
+    }
+
+    fn opened(path: &Path, mode: Mode) -> Result<Self, DatabaseError> {
+        let database = Self::connected(path, mode)?;
         let number = |pragma: &str| database.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
         let foreign = |error: rusqlite::Error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::NotADatabase) => DatabaseError::Foreign { path: path.into() },
@@ -107,7 +128,7 @@ impl Sqlite {
         if version > VERSION {
             return Err(DatabaseError::Newer { path: path.into(), found: version, known: VERSION });
         }
-        database.tune()?;
+        database.tune(mode)?;
         if version < VERSION {
             database.migrate().map_err(engine("bring the tables up to date"))?;
         }
@@ -125,10 +146,15 @@ impl Sqlite {
         self.connection.execute_batch("COMMIT")
     }
 
-    fn connected(path: &Path) -> Result<Self, DatabaseError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    fn connected(path: &Path, mode: Mode) -> Result<Self, DatabaseError> {
         let connect = || {
-            let connection = Connection::open_with_flags(path, flags)?;
+            let connection = match mode {
+                Mode::ReadWrite => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?,
+                Mode::Immutable => {
+                    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                    Connection::open_with_flags(immutable_address(path), flags)?
+                }
+            };
             connection.busy_timeout(Duration::from_secs(60))?;
             Ok(connection)
         };
@@ -139,13 +165,15 @@ impl Sqlite {
 
     /// Sets how this process uses the database. The journal mode is written into the file, so it
     /// must be known to be an audit's.
-    fn tune(&self) -> Result<(), DatabaseError> {
+    fn tune(&self, mode: Mode) -> Result<(), DatabaseError> {
         let tune = || {
             // Plans must not depend on bound values: SQLite would otherwise plan a statement again
             // whenever the values differ, which costs more than running it.
             self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-            self.connection.pragma_update(None, "journal_mode", "WAL")?;
-            self.connection.pragma_update(None, "synchronous", "FULL")?;
+            if mode == Mode::ReadWrite {
+                self.connection.pragma_update(None, "journal_mode", "WAL")?;
+                self.connection.pragma_update(None, "synchronous", "FULL")?;
+            }
             self.connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
             self.connection.pragma_update(None, "temp_store", "FILE")?;
             self.connection.pragma_update(None, "foreign_keys", false)
@@ -187,6 +215,23 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);
     path.into()
+}
+
+fn on_read_only_file_system(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|system| system.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// The address by which SQLite opens a file as immutable.
+fn immutable_address(path: &Path) -> String {
+    let mut address = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => address.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => address.push(char::from(byte)),
+            _ => address += &format!("%{byte:02X}"),
+        }
+    }
+    address + "?immutable=1"
 }
 
 /// Wraps an error of SQLite.

@@ -49,6 +49,18 @@ fn only_an_audits_database_is_opened() {
 }
 
 #[test]
+fn a_database_on_a_read_only_file_system_can_be_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("100% #1?.db");
+    drop(Sqlite::create(&path).expect("a database"));
+    let mut database = Sqlite::opened(&path, Mode::Immutable).expect("it opens");
+    assert_eq!(database.nodes().expect("readable"), []);
+    assert!(database.connection.execute("DELETE FROM nodes", []).is_err(), "it is read-only");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "SQLite creates no index");
+    assert!(!on_read_only_file_system(&path));
+}
+
+#[test]
 fn a_database_of_version_1_is_brought_up_to_date() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("audit.db");
