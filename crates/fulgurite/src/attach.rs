@@ -1,6 +1,6 @@
 //! The command `attach`: recreates an archive whose folder is lost.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use fulgurite_archive::settings::StoreSettings;
@@ -10,17 +10,23 @@ use serde_json::{Value, json};
 use crate::args::Attach;
 use crate::diagnostics::{note, trouble};
 use crate::keys::{print_report, read_passphrases, report_json};
+use crate::nested_stores;
 use crate::own::OwnVersions;
 use crate::progress::Progress;
 use crate::setup::{default_shape, parse_store};
 use crate::text::{count, path};
 use crate::{Outcome, Session};
 
+/// The file in the folder of each store that names the store.
+const MARK: &str = "fulgurite-store";
+
 pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let home = session.new_home(attach.folder.as_deref())?;
     let home = std::path::absolute(&home).with_context(|| home.display().to_string())?;
+    let stores: Vec<_> = attach.stores.iter().map(|text| parse_store(text)).collect::<Result<_>>()?;
+    check_nesting(&home, &stores)?;
     let remains = Remains {
-        stores: attach.stores.iter().map(|text| parse_store(text)).collect::<Result<_>>()?,
+        stores,
         keys: attach.keys.clone(),
         passphrases: read_passphrases(&attach.passphrase_file)?,
         shape: attach.set,
@@ -34,6 +40,16 @@ pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     session.answer(|| answer(&home, &report, own));
     say(session, &home, &report, own);
     Ok(outcome(&report))
+}
+
+/// Rejects stores inside each other, unless their marks show that the archive was like that.
+fn check_nesting(home: &Path, stores: &[(Option<String>, PathBuf)]) -> Result<()> {
+    let settings = |(name, folder): &(Option<String>, PathBuf)| StoreSettings {
+        name: name.clone().unwrap_or_else(|| path(folder)),
+        path: folder.clone(),
+    };
+    let (marked, others): (Vec<_>, Vec<_>) = stores.iter().map(settings).partition(|store| store.path.join(MARK).exists());
+    nested_stores::check(home, &marked, &others)
 }
 
 fn outcome(report: &AttachReport) -> Outcome {

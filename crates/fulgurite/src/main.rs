@@ -32,6 +32,7 @@ mod library;
 mod list;
 mod log;
 mod migrate;
+mod nested_stores;
 mod object_id;
 mod outcome;
 mod own;

@@ -17,6 +17,7 @@ use crate::args::{Accounts, Serve};
 use crate::diagnostics;
 use crate::heap;
 use crate::log;
+use crate::nested_stores;
 use crate::setup::{create_home, default_shape, new_settings, parse_stores};
 use crate::text::{count, time};
 use crate::{Outcome, Session, current_folder};
@@ -68,8 +69,9 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     // error about the lock says more, so the lock comes first. A new archive is created only if the
     // address can be used.
     let existing = if is_new { None } else { Some(Archive::open(&create_home(&folder)?, Access::Write)?) };
-    if let Some(archive) = &existing {
-        check_stores(archive, &serve.stores)?;
+    match &existing {
+        Some(archive) => check_stores(archive, &serve.stores)?,
+        None => nested_stores::check(&folder, &[], &parse_stores(&serve.stores)?)?,
     }
     let listener = runtime.block_on(Listener::bind(settings.listen))?;
     let archive = Arc::new(match existing {

@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::args::{Forget, Init};
 use crate::diagnostics;
 use crate::list::{PAGE, names_of, places_text};
+use crate::nested_stores;
 use crate::own::OwnVersions;
 use crate::progress::Progress;
 use crate::text::{count, phrase};
@@ -26,6 +27,7 @@ use crate::{Outcome, Session};
 pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     let home = session.new_home(init.folder.as_deref())?;
     let stores = parse_stores(&init.stores)?;
+    nested_stores::check(&home, &[], &stores)?;
     let shape = init.set.unwrap_or_else(|| default_shape(stores.len()));
     let medium = match init.medium.as_str() {
         "glass" => MediumSettings::Glass(GlassSettings::default()),
@@ -51,8 +53,8 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     if shape.redundancy == 0 {
         diagnostics::note("such a set does not survive the loss of a store. For safety, use several stores, each on its own disk.");
     }
-    for names in on_one_device(&settings.stores) {
-        diagnostics::note(&format!("stores {} are on one file system and would be lost with it.", names.join(", ")));
+    for names in on_one_device(&home, &settings.stores) {
+        note_one_device(&names);
     }
     if settings.archive.encrypt {
         session.say("Objects are encrypted, and can't be read without the keys: keep a copy of them elsewhere (`fulgurite keys export`).");
@@ -139,15 +141,19 @@ pub(crate) fn default_shape(stores: usize) -> SetShape {
 }
 
 /// The names of stores that share a file system, grouped by file system.
-fn on_one_device(stores: &[StoreSettings]) -> Vec<Vec<&str>> {
+fn on_one_device<'a>(home: &Path, stores: &'a [StoreSettings]) -> Vec<Vec<&'a str>> {
     use std::os::unix::fs::MetadataExt;
     let mut devices: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for store in stores {
-        if let Ok(metadata) = std::fs::metadata(&store.path) {
+        if let Ok(metadata) = std::fs::metadata(home.join(&store.path)) {
             devices.entry(metadata.dev()).or_default().push(&store.name);
         }
     }
     devices.into_values().filter(|names| names.len() > 1).collect()
+}
+
+fn note_one_device(names: &[&str]) {
+    diagnostics::note(&format!("stores {} are on one file system and would be lost with it.", names.join(", ")));
 }
 
 pub(crate) fn add_store(session: &Session, text: &str) -> Result<Outcome> {
@@ -156,9 +162,15 @@ pub(crate) fn add_store(session: &Session, text: &str) -> Result<Outcome> {
     let (name, path) = parse_store(text)?;
     let mut free = (known.len() + 1..).map(|number| format!("d{number}")).filter(|name| known.iter().all(|store| store.name != *name));
     let name = name.or_else(|| free.next()).expect("numbers don't end");
-    let added = fulgurite_archive::add_store(&home, &StoreSettings { name, path })?;
+    let store = StoreSettings { name, path };
+    nested_stores::check(&home, &known, std::slice::from_ref(&store))?;
+    let added = fulgurite_archive::add_store(&home, &store)?;
     session.answer(|| json!({ "store": added.name, "folder": added.path }));
     session.say(&format!("Added store {} in {}. New sets and recovered platters may go there.", added.name, added.path.display()));
+    let stores = read_settings(&home)?.stores;
+    for names in on_one_device(&home, &stores).iter().filter(|names| names.contains(&&*added.name)) {
+        note_one_device(names);
+    }
     Ok(Outcome::Good)
 }
 

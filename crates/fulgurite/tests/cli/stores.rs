@@ -48,6 +48,27 @@ fn swapped_disks_are_noticed_and_left_alone() {
 }
 
 #[test]
+fn a_store_inside_another_is_refused() {
+    let place = Sandbox::new(2, &["--set", "1+1"]);
+    fs::create_dir_all(place.path("elsewhere")).expect("created");
+    std::os::unix::fs::symlink(place.path("d1"), place.path("elsewhere/link")).expect("a link");
+    let settings = place.read("a/fulgurite.toml");
+    for folder in ["n=d1/platters", "n=d1/new", "d2/a/b", "elsewhere/link/new", "."] {
+        place.run(&["store", "add", folder]).fails_with(2, "would be inside store");
+    }
+    assert!(place.read("a/fulgurite.toml") == settings && !place.path("d1/new").exists());
+    place.run(&["init", "b", "--store=e1/sub", "--store=e1"]).fails_with(2, "would be inside store d2");
+    let serve = ["-A", "b", "serve", "--listen", "127.0.0.1:0", "--store=e1", "--store=e1/sub"];
+    place.run(&serve).fails_with(2, "would be inside store d1");
+    let keys = ["attach", "b", "--store=d1", "--store=d2", "--store=d2/sub"];
+    place.run(&keys).fails_with(2, "would be inside store");
+    assert!(!place.path("b").exists() && !place.path("e1").exists());
+    // A folder whose name begins like another's isn't inside it. It is on the same disk.
+    let added = place.good(&["store", "add", "d11"]);
+    assert!(added.err.contains("stores d1, d2, d3 are on one file system"), "{added:?}");
+}
+
+#[test]
 fn an_unmounted_disk_is_not_taken_for_an_empty_one() {
     let place = archive();
     fs::rename(place.path("d3"), place.path("away")).expect("renamed");
