@@ -11,9 +11,9 @@ use fulgurite_format::{Header, RecordKind, SegmentError};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
 use crate::lock::Lock;
-use crate::rebuild::unseen_places;
+use crate::rebuild::{unseen_places, unseen_stores};
 use crate::store::PlatterStore;
-use crate::store_snapshot::{StoreSnapshot, unavailable_stores};
+use crate::store_snapshot::StoreSnapshot;
 use crate::tables::{HeaderTrouble, read_header};
 use crate::unread::UnavailableStore;
 
@@ -132,14 +132,14 @@ pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError>
     })
 }
 
-/// The stores that can't be used, if there are more of them than the redundancy of a set. They may
-/// then hold all platters of a small set, and no other store shows that the catalogue is an old
-/// copy without it.
+/// The stores that can't be used or listed, if there are more of them than the redundancy of a set.
+/// They may then hold all platters of a small set, and no other store shows that the catalogue is
+/// an old copy without it.
 ///
 /// # Errors
 /// [`ArchiveError`] if the catalogue fails.
 pub fn hiding_stores(archive: &Archive) -> Result<Vec<UnavailableStore>, ArchiveError> {
-    let unavailable = unavailable_stores(archive);
+    let unavailable = unseen_stores(archive);
     if unavailable.is_empty() {
         return Ok(unavailable);
     }

@@ -1,12 +1,12 @@
 //! The command `fixity`: when each copy of an object was last verified. Reads only the catalogue
-//! and the marks of stores.
+//! and the marks of stores, and lists what is on them.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
-use fulgurite_archive::store::check_all;
+use fulgurite_archive::store::check_all_and_list;
 use fulgurite_archive::unread::Hindrance;
 use fulgurite_archive::{Access, Archive, CopyState, ObjectFixity};
 use fulgurite_domain::ObjectName;
@@ -64,7 +64,7 @@ struct StoreStates(HashMap<String, Option<Hindrance>>);
 
 impl StoreStates {
     fn of(archive: &Archive) -> Self {
-        let checked = archive.stores().iter().zip(check_all(archive.stores()));
+        let checked = archive.stores().iter().zip(check_all_and_list(archive.stores()));
         Self(checked.map(|(store, checked)| (store.name().to_owned(), checked.err().map(|error| error.hindrance()))).collect())
     }
 

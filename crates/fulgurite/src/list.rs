@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetState, Totals, VersionRow, Versions};
 use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
-use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
+use fulgurite_archive::store::{PlatterStore, StoreError, check_all_and_list};
 use fulgurite_archive::unread::store_names;
 use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace, check_decode_device, check_decode_folder};
 use fulgurite_domain::{Kind, ObjectName};
@@ -265,7 +265,7 @@ impl<'a> Status<'a> {
             sets_being_written: writing.len() as u64,
             on_disk: sets.iter().map(|set| set.description.platter_bytes() * set.description.platters.len() as u64).sum(),
             unsound: platters.iter().filter(is_unsound).count() as u64,
-            stores: archive.stores().iter().zip(check_all(archive.stores())).map(store).collect(),
+            stores: archive.stores().iter().zip(check_all_and_list(archive.stores())).map(store).collect(),
             platters,
             status,
             decode_device: check_decode_device(&archive.settings().decode).map_err(|error| error.to_string()),

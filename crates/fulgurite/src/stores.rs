@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
-use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
+use fulgurite_archive::store::{PlatterStore, StoreError, check_all_and_list};
 use fulgurite_archive::store_snapshot::locate_platters;
 use fulgurite_archive::unread::NoPlatter;
 use fulgurite_archive::{Access, Archive};
@@ -77,7 +77,7 @@ fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
     let mut platters = archive.catalogue().platters()?;
     platters.retain(|row| row.state == SetState::Complete);
     let places = locate_platters(archive, platters.iter().map(|row| &row.place));
-    let checked = check_all(archive.stores());
+    let checked = check_all_and_list(archive.stores());
     let sizes = platter_bytes(archive)?;
     let found: Vec<_> = archive.stores().iter().map(|store| found_on(archive, &checked, &sizes, store.name())).collect();
     let is_storeless = |row: &PlatterRow| archive.stores().iter().all(|store| store.name() != row.place.store);

@@ -181,6 +181,14 @@ pub fn check_all(stores: &[Arc<dyn PlatterStore>]) -> Vec<Result<(), StoreError>
     checked
 }
 
+/// Like [`check_all`], but a present store whose platters can't be listed is an error, too: its
+/// mark says nothing about them.
+#[must_use]
+pub fn check_all_and_list(stores: &[Arc<dyn PlatterStore>]) -> Vec<Result<(), StoreError>> {
+    let list = |store: &Arc<dyn PlatterStore>| store.list().map(drop).map_err(StoreError::io(&**store));
+    stores.iter().zip(check_all(stores)).map(|(store, checked)| checked.and_then(|()| list(store))).collect()
+}
+
 /// The messages of errors, without repetitions: two stores whose disks changed places have the same
 /// message.
 #[must_use]

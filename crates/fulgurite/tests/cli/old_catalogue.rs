@@ -2,6 +2,7 @@
 //! other, nor for all that was ever put.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crate::support::{Sandbox, noise};
 
@@ -52,6 +53,53 @@ fn an_old_catalogue_beside_absent_stores_of_newer_sets_is_not_taken_for_current(
     place.good(&["catalogue", "rebuild"]);
     place.good(&["verify", "--objects"]);
     assert_eq!(place.good(&["get", "x", "-"]).out, b"22");
+}
+
+/// Replaces a store's folder of platters so that listing it fails, even for root.
+fn make_unlistable(place: &Sandbox, store: &str) {
+    let platters = place.path(store).join("platters");
+    fs::rename(&platters, platters.with_extension("whole")).expect("renamed");
+    symlink(&platters, &platters).expect("a link to itself");
+}
+
+fn make_listable(place: &Sandbox, store: &str) {
+    let platters = place.path(store).join("platters");
+    fs::remove_file(&platters).expect("the link to itself");
+    fs::rename(platters.with_extension("whole"), &platters).expect("renamed");
+}
+
+#[test]
+fn stores_that_cannot_be_listed_are_unreadable_and_may_hide_what_an_old_catalogue_lacks() {
+    let place = Sandbox::new(3, &["--set", "1+1"]);
+    place.write("x", b"one");
+    place.good(&["put", "x", "--flush"]);
+    with_old_catalogue(&place, || {
+        place.write("x", b"two-two");
+        place.good(&["put", "x", "--flush"]);
+    });
+    ["d1", "d2", "d3"].iter().for_each(|store| make_unlistable(&place, store));
+    for command in [&["ls"][..], &["fixity", "x"]] {
+        place.run(command).fails_with(4, "stores d1, d2, d3 can't be read, and may hold sets that it doesn't know");
+    }
+    assert!(place.run(&["fixity", "x"]).text().contains("UNREADABLE"));
+    let status = place.run(&["status"]);
+    assert!(status.status == 4 && status.text().contains("store     d3: UNREADABLE"), "{status:?}");
+    let listed = place.run(&["store", "list"]);
+    assert!(listed.status == 4 && listed.text().contains("d1         unreadable"), "{listed:?}");
+    ["d1", "d2", "d3"].iter().for_each(|store| make_listable(&place, store));
+    place.run(&["ls"]).fails_with(1, "it is an old copy and doesn't know 2 platters");
+    place.good(&["catalogue", "rebuild"]);
+
+    // A single store can't hide a set with redundancy. It is unreadable all the same.
+    make_unlistable(&place, "d3");
+    place.good(&["ls"]);
+    for command in [&["status"][..], &["store", "list"], &["verify"]] {
+        assert_eq!(place.run(command).status, 4, "{command:?}");
+    }
+    make_listable(&place, "d3");
+    for command in [&["status"][..], &["store", "list"], &["verify"]] {
+        place.good(command);
+    }
 }
 
 #[test]
