@@ -27,7 +27,7 @@ use crate::paging::Pager;
 use crate::rebuild::{keys_of_later_versions, unseen_stores};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
-use crate::uncatalogued::find_missing;
+use crate::uncatalogued::{count_unknown_staged, find_missing};
 use crate::unread::Hindrance;
 use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress};
 
@@ -129,6 +129,7 @@ impl<'a> Scrub<'a> {
             self.set(set)?;
         }
         self.staging()?;
+        self.report.unknown_staged = count_unknown_staged(self.archive)?;
         self.keys()?;
         self.unlisted()?;
         self.find_uncatalogued()?;

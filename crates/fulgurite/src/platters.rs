@@ -16,6 +16,7 @@ use fulgurite_format::{Entry, Frames, decode_record};
 use fulgurite_glass::GlassMedium;
 use serde_json::{Value, json};
 
+use crate::gaps::unknown_staged_text;
 use crate::get::repairs_text;
 use crate::list::{names_of, unseen_text};
 use crate::own::OwnVersions;
@@ -101,10 +102,11 @@ pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
     Ok(outcome(&report, troubled, hindrance.max(unavailable(&report, replace))))
 }
 
-/// True if platters unknown to the catalogue are a defect: some are damaged, or the catalogue is an
-/// old copy.
+/// True if platters unknown to the catalogue are a defect, since some are damaged or the catalogue
+/// is an old copy, or if staging has versions or removals that it doesn't know.
 fn has_unknown(report: &ScrubReport) -> bool {
-    report.unknown.iter().any(|platter| !platter.is_refused && (report.unseen.is_empty() || is_damaged(platter)))
+    report.unknown_staged > 0
+        || report.unknown.iter().any(|platter| !platter.is_refused && (report.unseen.is_empty() || is_damaged(platter)))
 }
 
 fn is_damaged(platter: &UnknownPlatter) -> bool {
@@ -133,6 +135,7 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
         "staged_versions": report.staged_versions, "repairs": report.repairs, "unlisted_versions": report.unlisted,
         "shared_numbers": report.shared_numbers, "unseen": names_of(&report.unseen),
         "unavailable_stores": report.unavailable, "later_keys": report.later_keys,
+        "unknown_staged": report.unknown_staged,
         "unknown_platters": report.unknown.iter().map(unknown).collect::<Vec<_>>(),
     });
     if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
@@ -252,6 +255,9 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
                 false => "the rest of their sets was not seen when the catalogue was rebuilt",
             }
         ));
+    }
+    if report.unknown_staged > 0 {
+        session.warn(&format!("The catalogue doesn't know {}.", unknown_staged_text(report.unknown_staged)));
     }
     if !report.unseen.is_empty() {
         session.warn(&format!("The catalogue may not be complete: {}.", unseen_text(&report.unseen)));

@@ -273,6 +273,11 @@ pub struct ScrubReport {
     /// old copy, or a put was cut short.
     #[serde(default)]
     pub later_keys: u64,
+    /// Versions and removals in staging that the catalogue doesn't know; see
+    /// [`count_unknown_staged`](crate::count_unknown_staged). They were not read. An archive that
+    /// was opened for changes knows all of them.
+    #[serde(default)]
+    pub unknown_staged: u64,
     /// Repairs performed while reading.
     pub repairs: Repairs,
     /// Lost versions that span several sets. Avoids counting a version once per set.

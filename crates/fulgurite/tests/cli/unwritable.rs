@@ -43,6 +43,29 @@ fn an_archive_on_a_read_only_file_system_can_be_read() {
 }
 
 #[test]
+fn a_read_only_archive_whose_catalogue_lacks_what_is_staged_is_not_taken_for_whole() {
+    let place = archive();
+    let old = std::fs::read(place.path("a/catalogue.db")).expect("read");
+    place.write("newer", b"newer");
+    place.good(&["put", "newer"]);
+    for log in ["a/catalogue.db-wal", "a/catalogue.db-shm"] {
+        let _ = std::fs::remove_file(place.path(log));
+    }
+    std::fs::write(place.path("a/catalogue.db"), old).expect("written");
+    let script = "mount --bind a a; mount -o remount,bind,ro a; status() { s=0; f \"$@\" || s=$?; echo \"[$*] $s\"; }; \
+                  status status; status verify; status verify --objects; status --json verify";
+    let Some(said) = with_mounts(&place, script) else { return };
+    for command in ["[status] 1", "[verify] 1", "[verify --objects] 1", "[--json verify] 1"] {
+        assert!(said.contains(command), "{command}: {said}");
+    }
+    assert!(said.contains("The catalogue doesn't know 1 version or removal in staging"), "{said}");
+    assert!(said.contains("\"unknown_staged\":1") && !said.contains("Nothing is lost"), "{said}");
+    // With write access, the same command reads and lists it.
+    place.good(&["verify"]);
+    assert_eq!(place.good(&["get", "newer", "-"]).out, b"newer");
+}
+
+#[test]
 fn a_read_only_store_keeps_nothing_from_being_stored_removed_and_written_to_the_others() {
     let place = Sandbox::new(4, &["--set", "2+1"]);
     place.write("file", noise(1, 300_000));
