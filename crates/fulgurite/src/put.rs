@@ -74,7 +74,8 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     let has_failed = failure.is_some();
     let (stored, end) = match has_failed {
         true => ("Stored", ", and then failed."),
-        false => (if flushed.is_some() { "Stored on platters" } else { "Stored" }, "."),
+        // What stays staged may be of this put.
+        false => (if flushed.is_some_and(|flushed| flushed.unreadable == 0) { "Stored on platters" } else { "Stored" }, "."),
     };
     let (objects, seconds) = (count(report.objects, "object"), took.as_secs_f64());
     session.say(&format!("{stored} {objects}, {} in {seconds:.1} s ({}){end}", bytes(report.bytes), rate(report.bytes, took)));
@@ -85,8 +86,11 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     if missed > 0 {
         diagnostics::trouble(&format!("{} not stored, see above.", phrase(missed, "path was", "paths were")));
     }
-    if let Some(flushed) = flushed.filter(|flushed| flushed.sets > 0 || !has_failed) {
-        session.say(&flush_text(flushed));
+    if let Some(flushed) = flushed {
+        if flushed.sets > 0 || (flushed.unreadable == 0 && !has_failed) {
+            session.say(&flush_text(flushed));
+        }
+        say_unreadable(flushed);
     }
     let errors = failure.into_iter().chain(flush_error).map(|error| crate::sentence(&error.into())).collect::<Vec<_>>().join("; ");
     let stored = progress.take_stored();
@@ -116,8 +120,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         diagnostics::trouble(&recovery_advice(staged, put.flush));
         diagnostics::failure(&errors, Outcome::Troubled);
     }
-    let unreadable = flushed.is_some_and(|flushed| flushed.unreadable > 0);
-    Ok(Outcome::troubled_if(!errors.is_empty() || missed > 0 || unreadable))
+    Ok(Outcome::troubled_if(!errors.is_empty() || missed > 0).worst(flushed.map_or(Outcome::Good, flush_outcome)))
 }
 
 /// `staged` is `None` if the catalogue can't be read.
@@ -141,14 +144,28 @@ pub(crate) fn flush(session: &Session) -> Result<Outcome> {
     let report = executor.flush(&progress)?;
     let took = start.elapsed();
     progress.finish();
-    if report.sets == 0 {
+    if report.sets == 0 && report.unreadable == 0 {
         session.say("Nothing is staged.");
-    } else {
+    } else if report.sets > 0 {
         session.say(&flush_text(report));
         session.say(&format!("It took {:.1} s ({}).", took.as_secs_f64(), rate(report.stored_bytes, took)));
     }
+    say_unreadable(report);
     session.answer(|| json!(report));
-    Ok(Outcome::troubled_if(report.unreadable > 0))
+    Ok(flush_outcome(report))
+}
+
+/// Says how many staged objects a flush could not read, if any. Each was named.
+fn say_unreadable(report: FlushReport) {
+    if report.unreadable > 0 {
+        let objects = phrase(report.unreadable, "staged object was", "staged objects were");
+        diagnostics::trouble(&format!("{objects} not written to platters, see above: reading staging failed."));
+    }
+}
+
+/// Staged bytes that can't be read now may be intact.
+fn flush_outcome(report: FlushReport) -> Outcome {
+    Outcome::troubled_if(report.damaged() > 0).worst(Outcome::hindered(report.out_of_reach.hindrance()))
 }
 
 fn flush_text(report: FlushReport) -> String {

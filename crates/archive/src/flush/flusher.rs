@@ -22,7 +22,8 @@ use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
-use crate::watch::{Trouble, Unwatched, Watcher};
+use crate::unread::Hindrance;
+use crate::watch::{OutOfReach, Trouble, Unwatched, Watcher};
 
 /// No row has a higher number.
 const EVERYTHING: VersionRowId = VersionRowId(i64::MAX);
@@ -94,6 +95,7 @@ impl WrittenSet<'_> {
             stored_bytes: self.shards().map(|shard| shard.bytes).sum(),
             platter_bytes: job.set.platters.len() as u64 * job.set.platter_bytes(),
             unreadable: 0,
+            out_of_reach: OutOfReach::default(),
         })
     }
 
@@ -154,8 +156,9 @@ impl Watcher for Progress {
 pub(super) struct Flusher<'scope, 'env> {
     archive: &'env Archive,
     scope: &'scope Scope<'scope, 'env>,
-    /// Versions whose staged bytes can't be read. Each was reported.
-    unreadable: HashSet<VersionRowId>,
+    /// Versions whose staged bytes can't be read, and why, unless they are damaged. Each was
+    /// reported.
+    unreadable: HashMap<VersionRowId, Option<Hindrance>>,
     finishing: Option<Finishing<'scope>>,
     /// True while only full sets are to be written.
     only_full: bool,
@@ -166,7 +169,7 @@ pub(super) struct Flusher<'scope, 'env> {
 
 impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self { archive, scope, unreadable: HashSet::new(), finishing: None, only_full: false, up_to: EVERYTHING, report: FlushReport::default() }
+        Self { archive, scope, unreadable: HashMap::new(), finishing: None, only_full: false, up_to: EVERYTHING, report: FlushReport::default() }
     }
 
     /// Writes everything that is staged now, and reports all that this flusher did. Beside clients
@@ -182,6 +185,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             }
         }
         self.report.unreadable = self.unreadable.len() as u64;
+        self.unreadable.values().flatten().for_each(|&hindrance| self.report.out_of_reach.add(hindrance));
         Ok(self.report)
     }
 
@@ -322,14 +326,14 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
             for row in page {
-                if self.unreadable.contains(&row.row_id) {
+                if self.unreadable.contains_key(&row.row_id) {
                     continue;
                 }
                 let Some((record, data)) = self.archive.catalogue().staged(row.row_id)? else { continue };
                 let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
-                    watcher.trouble(Trouble::unread(&row, None, &error.to_string()));
-                    self.unreadable.insert(row.row_id);
+                    watcher.trouble(Trouble::unread(&row, error.hindrance(), &error.to_string()));
+                    self.unreadable.insert(row.row_id, error.hindrance());
                 }
             }
         }
@@ -441,6 +445,37 @@ mod tests {
         archive.put(["small", "smaller"].into_iter().map(source), &Unwatched).expect("put");
         assert_eq!(full_sets(&archive), 0);
         let report = archive.flush(&Unwatched).expect("flushed");
-        assert_eq!((report.sets, report.versions, report.unreadable), (1, 2, 1));
+        assert_eq!((report.sets, report.versions, report.unreadable, report.damaged()), (1, 2, 1, 1));
+    }
+
+    #[test]
+    fn staged_bytes_that_the_system_refuses_to_read_are_not_lost() {
+        #[derive(Default)]
+        struct Lost(std::sync::atomic::AtomicU64);
+
+        impl Watcher for Lost {
+            fn trouble(&self, trouble: Trouble<'_>) {
+                self.0.fetch_add(matches!(trouble, Trouble::Lost { .. }).into(), std::sync::atomic::Ordering::SeqCst);
+            }
+        }
+
+        let home = tempfile::tempdir().expect("a folder");
+        let archive = staged(home.path(), 0.4);
+        let segment = archive.staging().segments().expect("listed")[0];
+        drop(archive);
+        let path = home.path().join(format!("staging/{segment:016x}.segment"));
+        std::fs::rename(&path, home.path().join("away")).expect("renamed");
+        // A folder can be opened, and every read of it fails.
+        std::fs::create_dir(&path).expect("a folder");
+        let archive = Archive::open(home.path(), Access::Write).expect("it opens");
+        let lost = Lost::default();
+        let report = archive.flush(&lost).expect("flushed");
+        assert_eq!((report.sets, report.unreadable, report.damaged(), report.out_of_reach.unreadable), (0, 1, 0, 1));
+        assert_eq!(lost.0.into_inner(), 0);
+        drop(archive);
+        std::fs::remove_dir(&path).expect("removed");
+        std::fs::rename(home.path().join("away"), &path).expect("renamed");
+        let archive = Archive::open(home.path(), Access::Write).expect("it opens");
+        assert_eq!(archive.flush(&Unwatched).expect("flushed").versions, 1);
     }
 }

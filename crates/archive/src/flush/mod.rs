@@ -27,7 +27,7 @@ use self::flusher::Flusher;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{StagedData, StagedPlace};
 use crate::ingest::{FlushHooks, PutOutcome, Skip, Source, put_flushing};
-use crate::watch::Watcher;
+use crate::watch::{OutOfReach, Watcher};
 
 /// Filled tracks that may wait for the write drive.
 const TRACKS_AHEAD: usize = 2;
@@ -49,6 +49,9 @@ pub struct FlushReport {
     /// Versions that stay staged because their staged bytes can't be read. Each was reported.
     /// [`flush_set`](Archive::flush_set) doesn't count them.
     pub unreadable: u64,
+    /// Of these, versions that aren't known to be lost.
+    #[serde(default)]
+    pub out_of_reach: OutOfReach,
 }
 
 impl FlushReport {
@@ -59,6 +62,14 @@ impl FlushReport {
         self.stored_bytes += other.stored_bytes;
         self.platter_bytes += other.platter_bytes;
         self.unreadable += other.unreadable;
+        self.out_of_reach.absent += other.out_of_reach.absent;
+        self.out_of_reach.unreadable += other.out_of_reach.unreadable;
+    }
+
+    /// Versions that stay staged although their staged bytes are damaged or missing.
+    #[must_use]
+    pub fn damaged(&self) -> u64 {
+        self.unreadable - self.out_of_reach.total()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Planning: the limits of a set, the staged versions that go onto it, and the stores of its
 //! platters.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, Proportions, SetPlan, disk_geometry};
 use crate::paging::Pager;
 use crate::store::{PlatterStore, StoreError, check_all, platter_bytes};
+use crate::unread::Hindrance;
 
 /// Memory per staged version while a set is planned and written, without its data records.
 const ITEM_MEMORY_BYTES: u64 = 512;
@@ -71,7 +72,7 @@ pub(super) fn gather(
     archive: &Archive,
     capacity: u64,
     up_to: VersionRowId,
-    unreadable: &HashSet<VersionRowId>,
+    unreadable: &HashMap<VersionRowId, Option<Hindrance>>,
     written_parts: &HashMap<VersionRowId, WrittenPart>,
 ) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
     let (mut items, mut staged) = (Vec::new(), Vec::new());
@@ -82,7 +83,7 @@ pub(super) fn gather(
     while bytes < capacity && memory < memory_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
-        for row in page.into_iter().filter(|row| row.row_id <= up_to && !unreadable.contains(&row.row_id)) {
+        for row in page.into_iter().filter(|row| row.row_id <= up_to && !unreadable.contains_key(&row.row_id)) {
             // A part of a large object may be on platters of earlier sets.
             let written = match written_parts.get(&row.row_id) {
                 Some(part) if part.end == row.stored_bytes => continue,

@@ -1,6 +1,7 @@
 //! Full, absent, lost and outdated staging.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::Value;
 
@@ -161,6 +162,35 @@ fn lost_staging_is_given_up_only_on_request_and_its_versions_are_named() {
     for (name, content) in [("archived", &b"on platters"[..]), ("staged", b"in staging"), ("next", b"next")] {
         assert_eq!(place.good(&["get", name, "-"]).out, content, "{name}");
     }
+}
+
+#[test]
+fn a_staging_segment_that_cannot_be_read_is_unreadable_and_not_lost() {
+    let place = Sandbox::new(2, &[]);
+    place.write("file", noise(1, 100_000));
+    place.write("other", noise(2, 1_000));
+    place.good(&["put", "other", "--flush"]);
+    place.good(&["put", "file"]);
+    let segment = place.segments().remove(0);
+    let whole = segment.with_extension("whole");
+    fs::rename(&segment, &whole).expect("renamed");
+    // A folder can be opened, and every read of it fails, even for root.
+    fs::create_dir(&segment).expect("a folder");
+    for command in [&["flush"][..], &["put", "other", "--flush"]] {
+        let ran = place.run(command);
+        ran.fails_with(4, "1 staged object was not written to platters");
+        let said = format!("{}{}", ran.text(), ran.err);
+        assert!(!said.contains("lost") && !said.contains("Nothing is staged"), "{said}");
+        assert!(!said.contains("on platters 1") && !said.contains("Wrote and verified"), "{said}");
+    }
+    // What can be read is written.
+    let put = place.run(&["put", "other", "--again", "--flush"]);
+    assert!(put.status == 4 && put.text().contains("in 1 set: 1 object"), "{put:?}");
+    assert!(!put.text().contains("Stored on platters"), "it can't tell whose object stays staged: {put:?}");
+    fs::remove_dir(&segment).expect("removed");
+    fs::rename(&whole, &segment).expect("renamed");
+    place.good(&["flush"]);
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 100_000));
 }
 
 #[test]
