@@ -50,14 +50,21 @@ impl CopyState {
         matches!(self, Self::Good | Self::Unverified)
     }
 
+    /// The state of a copy that can't be reached.
+    fn of_hindered(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Absent => Self::Absent,
+            Hindrance::Unreadable => Self::Unreadable,
+        }
+    }
+
     fn of_platter(row: &PlatterRow, hindrance: Option<Hindrance>) -> Self {
         let health = &row.health;
         match hindrance {
             // An absence mends nothing.
             _ if health.is_damaged() => Self::Damaged,
             Some(_) if health.missing => Self::Missing,
-            Some(Hindrance::Absent) => Self::Absent,
-            Some(Hindrance::Unreadable) => Self::Unreadable,
+            Some(hindrance) => Self::of_hindered(hindrance),
             None if row.place.store == UNKNOWN_STORE => Self::Absent,
             None if health.missing => Self::Missing,
             None if health.unreadable.is_some() => Self::Unreadable,
@@ -232,18 +239,18 @@ impl Archive {
         let Some(health) = self.reading().staged_health(row.row_id)? else { return Ok(None) };
         let Some((record, data)) = self.reading().staged(row.row_id)? else { return Ok(None) };
         let segments: BTreeSet<u64> = data.iter().map(|data| data.place.segment).chain([record.segment]).collect();
-        let has_all = segments.iter().all(|segment| self.staging().length(*segment).is_ok());
-        let state = match health {
-            StagedHealth { damaged: Some(_), .. } => CopyState::Damaged,
-            _ if !has_all => match check_staging(self).map_err(|error| error.hindrance()) {
-                Err(Some(Hindrance::Absent)) => CopyState::Absent,
-                Err(Some(Hindrance::Unreadable)) => CopyState::Unreadable,
+        let unreadable = segments.iter().filter_map(|segment| self.staging().length(*segment).err());
+        let unreadable = unreadable.map(|error| error.hindrance().map_or(CopyState::Missing, CopyState::of_hindered)).max();
+        let state = match (health, unreadable) {
+            (StagedHealth { damaged: Some(_), .. }, _) => CopyState::Damaged,
+            (_, Some(state)) => match check_staging(self).map_err(|error| error.hindrance()) {
+                Err(Some(hindrance)) => CopyState::of_hindered(hindrance),
                 // Segments are released after their versions were archived or removed.
                 _ if self.reading().staged(row.row_id)?.is_none() => return Ok(None),
-                _ => CopyState::Missing,
+                _ => state,
             },
-            StagedHealth { verified: None, .. } => CopyState::Unverified,
-            StagedHealth { verified: Some(_), .. } => CopyState::Good,
+            (StagedHealth { verified: None, .. }, None) => CopyState::Unverified,
+            (StagedHealth { verified: Some(_), .. }, None) => CopyState::Good,
         };
         Ok(Some(StagedCopy { segments: segments.into_iter().collect(), state, health }))
     }

@@ -137,6 +137,29 @@ fn an_absent_staging_folder_is_no_damage_and_changes_no_date() {
 }
 
 #[test]
+fn a_staged_segment_that_cannot_be_opened_is_unreadable_and_not_missing() {
+    let home = Home::new(2, 1);
+    let archive = home.open();
+    put_all(&archive, &objects(1, 300_000));
+    let segment = archive.staging().segments().expect("listed")[0];
+    drop(archive);
+    let state = || {
+        let archive = Archive::open(&home.path(), Access::Read).expect("it opens");
+        fixity(&archive, "00").worst_state().expect("it is staged")
+    };
+    let path = home.path().join(format!("staging/{segment:016x}.segment"));
+    let whole = path.with_extension("whole");
+    fs::rename(&path, &whole).expect("renamed");
+    assert_eq!(state(), CopyState::Missing);
+    // Opening a link to itself fails, even for root.
+    std::os::unix::fs::symlink(&path, &path).expect("linked");
+    assert_eq!(state(), CopyState::Unreadable);
+    fs::remove_file(&path).expect("removed");
+    fs::rename(&whole, &path).expect("renamed");
+    assert_eq!(state(), CopyState::Unverified);
+}
+
+#[test]
 fn a_missing_platter_keeps_its_date_and_a_repair_says_what_was_found() {
     let home = Home::new(2, 1);
     let archive = flushed(&home);
