@@ -14,8 +14,10 @@ use fulgurite_archive::catalogue::{PlatterPlace, SetState, Unlisted};
 use fulgurite_archive::keyring::{export_keys, import_keys};
 use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Access, Archive, ArchiveError, AttachError, Remains, Source, UnseenStores, attach, rebuild_catalogue};
-use fulgurite_domain::{ArchiveId, Kind, ObjectName, PlatterId, SetShape};
+use fulgurite_archive::{
+    Access, Archive, ArchiveError, AttachError, CatalogueGaps, Remains, Source, UnseenPlace, UnseenStores, attach, rebuild_catalogue,
+};
+use fulgurite_domain::{ArchiveId, Kind, ObjectName, PlatterId, SetShape, VersionId};
 use fulgurite_format::SegmentHead;
 use sim::Scene;
 use sim::disk::{Disk, Survival};
@@ -242,6 +244,71 @@ fn a_rebuild_omits_platters_of_an_unfinished_set() {
             world.expected.lock().expect("not poisoned").check(&archive).expect("without any one platter");
         }
     }
+}
+
+/// A key without a version, newer than all others, as a put that was cut short leaves it.
+const SURPLUS_KEY: VersionId = VersionId([0xff; 16]);
+
+/// A world with a [`SURPLUS_KEY`] that a rebuild has found, and the photographs of the renamings in
+/// a flush since.
+fn with_surplus_key() -> (Arc<World>, Vec<Photograph>) {
+    let mut scene = Scene::open(World::new(true)).expect("opens");
+    scene.put(&[("one", 150_000)]).expect("put");
+    let (_, key) = scene.archive.keys().page(None, 1).expect("keys").remove(0);
+    scene.archive.keys().insert(&[(SURPLUS_KEY, key)]).expect("inserted");
+    drop(scene.archive);
+    drop(scene.world.rebuild_with_earlier().expect("rebuilt"));
+    let mut scene = Scene::open(scene.world).expect("opens");
+    assert!(has_unseen(&scene.archive));
+    scene.count_from(100);
+    scene.put(&[("two", 150_000)]).expect("put");
+    let (photographer, photographs) = sync_channel(1_000);
+    scene.world.photograph_to(Some(photographer));
+    scene.flush().expect("flush");
+    scene.world.photograph_to(None);
+    let renamings: Vec<Photograph> = photographs.try_iter().filter(|photograph| photograph.what.starts_with("rename")).collect();
+    assert_eq!(renamings.len(), 3, "a set of three platters");
+    (scene.world, renamings)
+}
+
+fn has_unseen(archive: &Archive) -> bool {
+    CatalogueGaps::find(archive, &|_, _| true).expect("a catalogue").unseen.contains(&UnseenPlace::Others)
+}
+
+#[test]
+fn a_flush_cut_short_after_a_put_cut_short_does_not_lock_a_rebuilt_archive() {
+    let (_, renamings) = with_surplus_key();
+    for renaming in &renamings[1..] {
+        let world = renaming.reboot(Survival::Everything);
+        drop(world.rebuild_with_earlier().expect("rebuilt"));
+        let mut scene = Scene::open(world).expect("opens");
+        scene.archive.check_catalogue_is_current().expect("the platters of the unfinished set are left out");
+        assert!(has_unseen(&scene.archive), "the key still has no version");
+        scene.count_from(200);
+        scene.check_usable().expect("usable");
+    }
+}
+
+/// The catalogue is a copy from the middle of the flush: the set was completed since, and its
+/// missing platters may be on stores that aren't in the settings.
+#[test]
+fn a_set_completed_since_the_catalogue_was_copied_still_shows_that_stores_are_unseen() {
+    let (world, renamings) = with_surplus_key();
+    let old = renamings[1].reboot(Survival::Everything);
+    for file in CATALOGUE {
+        let _ = std::fs::remove_file(world.path(file));
+        if let Ok(bytes) = std::fs::read(old.path(file)) {
+            std::fs::write(world.path(file), bytes).expect("written");
+        }
+    }
+    // Only the set shows it from here on.
+    world.assemble().expect("assembled").keys().destroy(&[SURPLUS_KEY]).expect("destroyed");
+    let platters = |disk: &Disk| disk.names().into_iter().filter(|name| name.ends_with(".platter")).collect::<Vec<_>>();
+    for disk in 2..world.disks() {
+        world.disk(disk, |disk| platters(disk).iter().for_each(|platter| disk.lose(platter)));
+    }
+    assert_eq!(world.platter_files().len(), 1);
+    assert!(has_unseen(&world.rebuild_with_earlier().expect("rebuilt")));
 }
 
 #[test]

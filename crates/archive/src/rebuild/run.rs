@@ -99,6 +99,10 @@ impl<'a> Rebuild<'a> {
             self.archive.catalogue().adopt_unlisted(&self.known_tables)?;
             self.unlist_damaged_segments()?;
         }
+        if self.are_explained(&sets, earlier)? {
+            // Only incomplete sets can be the reason so far.
+            self.report.unseen.retain(|unseen| unseen.place != UnseenPlace::Others);
+        }
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed_sets.contains(&found.description.id)))?;
         self.report.deleted += scanned.removed + self.deleted.len() as u64;
         self.destroy_keys_of_removed()?;
@@ -155,6 +159,23 @@ impl<'a> Rebuild<'a> {
             }
         }
         Ok(sets)
+    }
+
+    /// True if the missing platters of all sets were never written: the earlier catalogue is whole
+    /// and was writing these sets, and everything that it knew was found elsewhere. If it is a copy
+    /// that was made before such a set was complete, staging lacks what is on the set. Then the set
+    /// is needed, or versions can't be listed.
+    fn are_explained(&self, sets: &[FoundSet], earlier: &Earlier<'_>) -> Result<bool, ArchiveError> {
+        let was_cut_off = |found: &FoundSet| found.was_staged && found.is_doubtful() && !self.needed_sets.contains(&found.description.id);
+        let is_whole = earlier.catalogue.is_some() && !earlier.is_damaged && self.lists_all;
+        if !is_whole || !sets.iter().filter(|found| found.missing > 0).all(was_cut_off) {
+            return Ok(false);
+        }
+        let mut has_all = true;
+        each_unlisted(self.archive, &mut |version| {
+            has_all &= !matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight | Unlisted::Incomplete);
+        })?;
+        Ok(has_all)
     }
 
     /// Records the damaged segments: without an earlier catalogue, nothing tells which versions
