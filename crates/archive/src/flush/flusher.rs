@@ -169,7 +169,15 @@ pub(super) struct Flusher<'scope, 'env> {
 
 impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self { archive, scope, unreadable: HashMap::new(), finishing: None, only_full: false, up_to: EVERYTHING, report: FlushReport::default() }
+        Self {
+            archive,
+            scope,
+            unreadable: HashMap::new(),
+            finishing: None,
+            only_full: false,
+            up_to: EVERYTHING,
+            report: FlushReport::default(),
+        }
     }
 
     /// Writes everything that is staged now, and reports all that this flusher did. Beside clients
