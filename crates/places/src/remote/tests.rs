@@ -496,25 +496,14 @@ fn a_listing_that_does_not_go_on_or_is_none_is_an_error() {
     };
     let truncated = "<IsTruncated>true</IsTruncated>";
     let (first, token) = (page(truncated), page(&format!("{truncated}<NextContinuationToken>t</NextContinuationToken>")));
-    let pages: [(&str, Box<dyn Fn(bool) -> String + Send + Sync>); 3] = [
-        (
-            "no token",
-            Box::new({
-                let first = first.clone();
-                move |_| first.clone()
-            }),
-        ),
-        (
-            "the same token",
-            Box::new({
-                let token = token.clone();
-                move |_| token.clone()
-            }),
-        ),
-        ("no token later", Box::new(move |has_token| if has_token { first.clone() } else { token.clone() })),
-    ];
-    for (what, page) in pages {
-        let server = Server::start(move |request| answer("200 OK", "", page(request.target.contains("continuation-token"))));
+    // What is sent first, and what for a token.
+    let pages = [("no token", &first, &first), ("the same token", &token, &token), ("no token later", &token, &first)];
+    for (what, first, later) in pages {
+        let (first, later) = (first.clone(), later.clone());
+        let server = Server::start(move |request| {
+            let has_token = request.target.contains("continuation-token");
+            answer("200 OK", "", if has_token { later.clone() } else { first.clone() })
+        });
         let mut listed = 0;
         let refusal = s3(&server, &[])
             .list(&mut |_| {
