@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, PhysicalTrack, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::KeyTextError;
 
-use crate::catalogue::{CatalogueError, UNKNOWN_STORE};
+use crate::catalogue::{CatalogueError, UNKNOWN_STORE, is_unreadable};
 use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
@@ -49,7 +49,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The master key file can't be read, or is not a master key.
-    #[error("can't use the master key {path}: {why}. Encrypted objects can't be read without it; `fulgurite keys import` brings it back")]
+    #[error("can't use the master key {path}: {why}. Encrypted objects can't be read without it{}", .why.advice())]
     MasterKey {
         /// The file.
         path: PathBuf,
@@ -297,6 +297,17 @@ pub enum MasterKeyTrouble {
     Foreign(VersionId),
 }
 
+impl MasterKeyTrouble {
+    fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(error) if error.kind() != io::ErrorKind::NotFound)
+    }
+
+    /// What to do, if the file has to be written again.
+    fn advice(&self) -> &'static str {
+        if self.is_unreadable() { "" } else { "; `fulgurite keys import` brings it back" }
+    }
+}
+
 /// What is wrong with a platter that was just written.
 #[derive(Debug, thiserror::Error)]
 pub enum Misread {
@@ -358,6 +369,10 @@ impl ArchiveError {
             Self::Staging(error) => error.hindrance(),
             Self::StoresUnseen(stores) => stores.iter().map(|store| store.hindrance).max(),
             Self::SetKept { why: SetKeptReason::Unchecked(unread), .. } => unread.hindrance(),
+            Self::Catalogue(CatalogueError::Engine { source, .. }) | Self::Keys(KeyStoreError::Engine { source, .. }) => {
+                is_unreadable(&**source).then_some(Hindrance::Unreadable)
+            }
+            Self::MasterKey { why, .. } => why.is_unreadable().then_some(Hindrance::Unreadable),
             _ => None,
         }
     }
@@ -365,5 +380,29 @@ impl ArchiveError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unreadable_database_or_key_is_not_a_loss() {
+        let sqlite = |code| Box::new(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
+        let hindrances = |code| {
+            let keys = ArchiveError::Keys(KeyStoreError::Engine { action: "open", source: sqlite(code) });
+            let catalogue = ArchiveError::Catalogue(CatalogueError::Engine { action: "open", source: sqlite(code) });
+            [keys.hindrance(), catalogue.hindrance()]
+        };
+        for code in [rusqlite::ffi::SQLITE_CANTOPEN, rusqlite::ffi::SQLITE_IOERR_READ] {
+            assert_eq!(hindrances(code), [Some(Hindrance::Unreadable); 2]);
+        }
+        for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_WRITE] {
+            assert_eq!(hindrances(code), [None; 2]);
+        }
+        let master_key = |kind: io::ErrorKind| ArchiveError::MasterKey { path: "master.key".into(), why: io::Error::from(kind).into() };
+        assert_eq!(master_key(io::ErrorKind::PermissionDenied).hindrance(), Some(Hindrance::Unreadable));
+        assert_eq!(master_key(io::ErrorKind::NotFound).hindrance(), None);
     }
 }

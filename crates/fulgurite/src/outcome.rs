@@ -4,10 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use fulgurite_archive::ArchiveError;
-use fulgurite_archive::archive::MasterKeyTrouble;
-use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_archive::inspect::InspectError;
-use fulgurite_archive::keystore::KeyStoreError;
 use fulgurite_archive::object::ReadError;
 use fulgurite_archive::unread::Hindrance;
 use fulgurite_settings::SettingErrors;
@@ -79,11 +76,10 @@ impl Outcome {
         }
         let hindrance = error.chain().find_map(|cause| {
             if let Some(error) = cause.downcast_ref::<ReadError>() {
-                let of_database = || if let ReadError::Archive(error) = error { unreadable_database_or_key(error) } else { None };
-                return error.hindrance().or_else(of_database);
+                return error.hindrance();
             }
             if let Some(error) = cause.downcast_ref::<ArchiveError>() {
-                return error.hindrance().or_else(|| unreadable_database_or_key(error));
+                return error.hindrance();
             }
             match cause.downcast_ref::<InspectError>()? {
                 InspectError::Io { source, .. } if !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
@@ -122,21 +118,6 @@ impl Outcome {
     }
 }
 
-/// [`Hindrance::Unreadable`] if the catalogue, the key store or the master key exists but can't be
-/// read.
-fn unreadable_database_or_key(error: &ArchiveError) -> Option<Hindrance> {
-    let is_unreadable = match error {
-        ArchiveError::Catalogue(CatalogueError::Engine { source, .. }) | ArchiveError::Keys(KeyStoreError::Engine { source, .. }) => {
-            source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error).is_some_and(|failure| {
-                failure.code == rusqlite::ErrorCode::CannotOpen || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_READ
-            })
-        }
-        ArchiveError::MasterKey { why: MasterKeyTrouble::Unreadable(error), .. } => error.kind() != io::ErrorKind::NotFound,
-        _ => false,
-    };
-    is_unreadable.then_some(Hindrance::Unreadable)
-}
-
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         outcome.status().into()
@@ -146,25 +127,6 @@ impl From<Outcome> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_unreadable_database_or_key_is_not_a_loss() {
-        let sqlite = |code| Box::new(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
-        let keys = |code| ArchiveError::Keys(KeyStoreError::Engine { action: "open", source: sqlite(code) });
-        let catalogue = |code| ArchiveError::Catalogue(CatalogueError::Engine { action: "open", source: sqlite(code) });
-        let master_key = |kind: io::ErrorKind| ArchiveError::MasterKey { path: "master.key".into(), why: io::Error::from(kind).into() };
-        let outcome = |error: ArchiveError| Outcome::of_error(&anyhow::Error::from(error).context("while opening"));
-        for code in [rusqlite::ffi::SQLITE_CANTOPEN, rusqlite::ffi::SQLITE_IOERR_READ] {
-            assert_eq!([outcome(keys(code)), outcome(catalogue(code))], [Outcome::Unreadable; 2]);
-        }
-        for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_WRITE] {
-            assert_eq!([outcome(keys(code)), outcome(catalogue(code))], [Outcome::Troubled; 2]);
-        }
-        assert_eq!(outcome(master_key(io::ErrorKind::PermissionDenied)), Outcome::Unreadable);
-        assert_eq!(outcome(master_key(io::ErrorKind::NotFound)), Outcome::Troubled);
-        let read = anyhow::Error::from(ReadError::Archive(keys(rusqlite::ffi::SQLITE_CANTOPEN)));
-        assert_eq!(Outcome::of_error(&read), Outcome::Unreadable);
-    }
 
     #[test]
     fn the_worst_outcome_wins() {

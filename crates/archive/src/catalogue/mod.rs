@@ -30,7 +30,7 @@ pub use self::rows::{
     Totals, UNKNOWN_STORE, Unlisted, UnlistedVersion, VersionRow, VersionRowId, Versions,
 };
 pub use self::sqlite::SqliteCatalogue;
-pub(crate) use self::sqlite::engine_error::is_damage;
+pub(crate) use self::sqlite::engine_error::{is_damage, is_unreadable};
 pub(crate) use self::sqlite::{memory_max_kib, set_cache};
 
 /// The attribute that marks a version as the null version of its name. S3 addresses that version as
