@@ -41,7 +41,7 @@ pub(crate) struct Gateway {
     pub(crate) buffered_responses: MemoryPool,
     /// Memory for bulk gets and bulk puts.
     pub(crate) bulk_memory: MemoryPool,
-    /// Bytes of it that one account gets at most.
+    /// Bytes of it that one access key gets at most.
     pub(crate) bulk_bytes_max: usize,
 }
 

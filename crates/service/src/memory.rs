@@ -202,7 +202,15 @@ impl MemoryPool {
         }
     }
 
+    /// Bytes that an owner can still reserve. It never gets more than twice what then remains free.
+    pub(crate) fn room_of(&self, owner: &MemoryOwner) -> usize {
+        let inner = self.lock();
+        let held = inner.bytes_by_owner.get(owner).copied().unwrap_or(0);
+        (2 * inner.free).saturating_sub(held) / 3
+    }
+
     /// Bytes that are not reserved.
+    #[cfg(test)]
     pub(crate) fn free(&self) -> usize {
         self.lock().free
     }

@@ -23,7 +23,7 @@ use crate::s3::errors::{internal, no_such_bucket, state_failed};
 use crate::s3::namespace::Namespace;
 use crate::state::Bucket;
 
-/// What a request asks for, as far as its request line and headers say.
+/// What a request's line and headers ask for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AccessQuestion {
     pub(crate) operation: String,
@@ -50,8 +50,8 @@ impl AccessQuestion {
     }
 }
 
-/// The bucket that a bulk put was admitted to. Its puts may have no other, though each passes the
-/// gate. It is a request extension, which clients can't set.
+/// The bucket that a bulk put was admitted to. Each of its puts passes the gate, and must find this
+/// same bucket. It is a request extension, which clients can't set.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmittedTo(pub(crate) Arc<Bucket>);
 
@@ -149,9 +149,9 @@ impl Deref for GrantedBucket {
 }
 
 impl GrantedBucket {
-    /// The bucket as it is now, if the request still has access to it. Nothing but a look at the
-    /// clock and the cache if nothing changed. What is found by name before this call belongs to
-    /// the bucket; what is found after it does as long as the bucket's lock is held.
+    /// The bucket as it is now, if the request still has access to it. If nothing changed, this
+    /// reads only the clock and the cache. Versions that were looked up by name before this call
+    /// belong to this bucket; those looked up later do while the caller holds the bucket's lock.
     ///
     /// # Errors
     /// Those of [`Grant::check`].

@@ -14,7 +14,7 @@ use crate::transfer::checksums::{Algorithm, Sum};
 const PART_BYTES_MIN: u64 = 5 << 20;
 
 /// The concatenated checksums of parts, without those that can't be of the upload's algorithm:
-/// older versions of this program kept checksums of any.
+/// older versions of this program kept checksums of any algorithm.
 pub(super) fn part_sums(algorithm: Algorithm, parts: &[Part]) -> Vec<u8> {
     let sum = |part: &Part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok();
     parts.iter().filter_map(sum).filter(|sum| sum.len() == algorithm.bytes()).flatten().collect()
@@ -125,7 +125,9 @@ pub(super) fn select_parts(requested_parts: &[NamedPart], all: &[Part]) -> S3Res
                 "The list of parts was not in ascending order. The parts list must be specified in order by part number."
             ));
         }
-        let part = all.iter().find(|part| i64::from(part.number) == i64::from(number));
+        // They are in order of their numbers.
+        let found = all.binary_search_by_key(&i64::from(number), |part| i64::from(part.number));
+        let part = found.ok().map(|index| &all[index]);
         let part = part.filter(|part| requested.etag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
         let part = part.ok_or_else(|| {
             s3_error!(

@@ -67,7 +67,9 @@ impl Gateway {
         }
         let checked = self.check_completion(&bucket, &input, &completion);
         // After the checks: one of them may have failed because a completion ended meanwhile.
-        if let Some(version) = self.namespace.completed_version(&bucket.name, &input.key, &input.upload_id)? {
+        let completed = || self.namespace.completed_version(&bucket.name, &input.key, &input.upload_id);
+        // A name may have very many versions.
+        if let Some(version) = tokio::task::block_in_place(completed)? {
             return self.repeat_completion(&bucket, &input, &completion, &version);
         }
         let (upload, size) = checked?;
@@ -126,7 +128,8 @@ impl Gateway {
     ) -> S3Result<CompleteMultipartUploadOutput> {
         let upload_guard = self.lock_upload(&upload.id).await;
         // Another request may have completed or aborted the upload meanwhile.
-        if let Some(version) = self.namespace.completed_version(&bucket.name, &input.key, &upload.id)? {
+        let completed = || self.namespace.completed_version(&bucket.name, &input.key, &upload.id);
+        if let Some(version) = tokio::task::block_in_place(completed)? {
             return self.repeat_completion(&bucket, &input, &completion, &version).map(|response| response.output);
         }
         self.namespace.upload_of(&input.bucket, &input.key, &upload.id)?;

@@ -1,9 +1,9 @@
 //! Where listings of versions resume if the version that their marker names was removed since.
 //!
 //! Clients list a page, delete its versions, and request the next page. The marker then names a
-//! version that is gone. Its ID doesn't say where it was, since IDs are in the order in which
-//! uploads began, and listings in that in which they ended; `null` says nothing at all. So the
-//! positions of recent markers are kept in memory.
+//! version that is gone. Its ID doesn't give its position: IDs are in the order in which uploads
+//! began, listings in that in which they ended, and `null` has no time. So the positions of recent
+//! markers are kept in memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;

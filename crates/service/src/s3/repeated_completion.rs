@@ -22,8 +22,8 @@ const ROWS_PER_QUERY: usize = 100;
 
 impl Namespace {
     /// The version that an upload became, if it was completed and the version was not removed
-    /// since. Looks only at versions that were put after the upload was begun, and at some more
-    /// for clocks that were set back.
+    /// since. Stops at the first page of versions that are all older than the upload; whole pages
+    /// are read because the clock may have been set back a little.
     pub(super) fn completed_version(&self, bucket: &str, key: &str, upload_id: &str) -> S3Result<Option<Version>> {
         let Some(begun_ms) = begun_ms(upload_id) else { return Ok(None) };
         let name = object_name(bucket, key);

@@ -51,6 +51,8 @@ const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, ch
 
 /// Digits of the time at the beginning of an ID.
 const INSTANT_DIGITS: usize = 12;
+/// Those, a counter of four digits, and 12 random bytes.
+const ID_DIGITS: usize = INSTANT_DIGITS + 4 + 24;
 
 /// This query runs every few seconds, so it needs an index.
 const SELECT_OLD_UPLOADS: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
@@ -188,8 +190,8 @@ impl State {
 /// When the upload with this ID was begun, in milliseconds since 1970; `None` for texts that are
 /// not IDs of uploads.
 pub(crate) fn begun_ms(upload_id: &str) -> Option<u64> {
-    let digits = upload_id.get(..INSTANT_DIGITS)?;
-    u64::from_str_radix(digits, 16).ok()
+    let is_id = upload_id.len() == ID_DIGITS && upload_id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_id.then(|| u64::from_str_radix(&upload_id[..INSTANT_DIGITS], 16).ok()).flatten()
 }
 
 /// The time in milliseconds since 1970, with a counter for equal times. Strictly increasing while
