@@ -27,7 +27,7 @@ pub(crate) struct Forget {
 
 pub(super) fn scan(session: &Session, folder: &Path) -> Result<Outcome> {
     let mut migration = Migration::change(folder, Holder::Scan)?;
-    apart::check(&migration, Unproven::GoesOn)?;
+    apart::check(&migration, Unproven::Unasked)?;
     let destination = migration.destination()?;
     let threads = threads(&migration);
     let stop = stop()?;
@@ -200,7 +200,8 @@ pub(super) fn say_staged(session: &Session, staged: Option<u64>) {
     if let Some(staged @ 1..) = staged {
         let versions = text::phrase(staged, "version is", "versions are");
         session.warn(&format!(
-            "{versions} only in the staging of the destination, and not on platters: `fulgurite flush` writes them. Until then              `fulgurite migrate forget` keeps these files at the source."
+            "{versions} only in the staging of the destination, and not on platters: `fulgurite flush` writes them. Until then \
+             `fulgurite migrate forget` keeps these files at the source."
         ));
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Error, Result, anyhow, bail};
+use fulgurite_new_file::PART_PREFIX;
 use fulgurite_places::{Cause, Place, Refusal};
 
 use super::folder::Migration;
@@ -44,7 +45,8 @@ pub(super) enum Probed {
 /// several addresses. `names` says what each of them is.
 pub(super) fn probe(written: &dyn Place, looked_at: &dyn Place, names: [&str; 2]) -> Probed {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let name = format!(".fulgurite-migration-{}-{}", std::process::id(), since.as_nanos());
+    // Every listing leaves such names out.
+    let name = format!("{PART_PREFIX}migration-{}-{}", std::process::id(), since.as_nanos());
     let failed =
         |what: &str, which: &str, place: &dyn Place, refusal: Refusal| anyhow!("can't {what} the {which}, {}: {refusal}", place.describe());
     let [written_name, looked_name] = names;
@@ -52,6 +54,12 @@ pub(super) fn probe(written: &dyn Place, looked_at: &dyn Place, names: [&str; 2]
         // Opened first, so that nothing is written if one of them is absent.
         let mut looking = looked_at.connect().map_err(|refusal| failed("use", looked_name, looked_at, refusal))?;
         let mut writing = written.connect().map_err(|refusal| failed("use", written_name, written, refusal))?;
+        // Nothing is written if the other place doesn't answer.
+        match looking.length(&name) {
+            Err(Refusal { cause: Cause::Missing, .. }) => {}
+            Ok(_) => return Ok(true),
+            Err(refusal) => return Err(failed("use", looked_name, looked_at, refusal)),
+        }
         writing.write_new(&name, 0, &mut std::io::empty()).map_err(|refusal| failed("write to", written_name, written, refusal))?;
         let found = looking.length(&name);
         writing.remove(&name).map_err(|refusal| failed("remove a file from", written_name, written, refusal))?;
@@ -71,9 +79,11 @@ pub(super) fn probe(written: &dyn Place, looked_at: &dyn Place, names: [&str; 2]
 /// What follows if nothing is known, because a place can't be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unproven {
+    /// Only folders are compared: the command writes to no place.
+    Unasked,
     /// The command ends: it removes files.
     Fails,
-    /// The command goes on: it waits for places, or only reads.
+    /// The command goes on: it waits for places.
     GoesOn,
 }
 
@@ -87,7 +97,7 @@ pub(super) fn check(migration: &Migration, unproven: Unproven) -> Result<()> {
         bail!("{why} by now: {from} and {to}");
     }
     // Archives and tapes are compared by their folders.
-    if ArchivePlace::home_of(from).is_some() || tape_place::folder_of(from).is_some() {
+    if unproven == Unproven::Unasked || ArchivePlace::home_of(from).is_some() || tape_place::folder_of(from).is_some() {
         return Ok(());
     }
     let probed = if ArchivePlace::home_of(to).is_none() {

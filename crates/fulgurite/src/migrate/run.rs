@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use fulgurite_archive::FlushReport;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_migration::quantities::grouped;
 use fulgurite_migration::run::certificate;
@@ -82,9 +83,9 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let result = run::run(&setup, &mut migration.database, &mut watching);
     let (metrics, noted) = watching.end(&migration);
     drop(setup);
-    let mut unreadable = 0;
+    let mut flushed = FlushReport::default();
     let flush = || match archive.filter(|_| !asked.no_flush) {
-        Some(archive) => archive.archive().flush(&Unwatched).map(|report| unreadable = report.unreadable),
+        Some(archive) => archive.archive().flush(&Unwatched).map(|report| flushed = report),
         None => Ok(()),
     };
     let done = result.map(drop).context("the run is incomplete; the next one continues from there").and(noted);
@@ -97,16 +98,23 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let written = metrics.end().context("metrics.prom");
     done?;
     written?;
-    let run = Ended { time: began.elapsed(), is_stopped: is_stopped.load(Ordering::Relaxed), unreadable };
+    let run = Ended { time: began.elapsed(), is_stopped: is_stopped.load(Ordering::Relaxed), unreadable: flushed.unreadable };
     let outcome = conclude(session, &mut migration, before, &run)?;
-    if unreadable > 0 {
-        let versions = text::phrase(unreadable, "version", "versions");
+    let versions = |count| text::phrase(count, "version", "versions");
+    if flushed.damaged() > 0 {
         session.warn(&format!(
-            "{versions} could not be read from the archive's staging, and not written to platters. `fulgurite verify` names them, and \
-             `fulgurite migrate scan` finds those of this migration, so that they are written again; then remove the lost versions."
+            "{} could not be read from the archive's staging, and not written to platters. `fulgurite verify` names them, and \
+             `fulgurite migrate scan` finds those of this migration, so that they are written again; then remove the lost versions.",
+            versions(flushed.damaged())
+        ));
+    } else if flushed.unreadable > 0 {
+        session.warn(&format!(
+            "the system can't read {} in the archive's staging now, so they were not written to platters; `fulgurite flush` tries again.",
+            versions(flushed.unreadable)
         ));
     }
-    Ok(outcome.worst(Outcome::troubled_if(unreadable > 0)))
+    let hindered = Outcome::hindered(flushed.out_of_reach.hindrance());
+    Ok(outcome.worst(Outcome::troubled_if(flushed.damaged() > 0)).worst(hindered))
 }
 
 /// How a run ended.

@@ -240,7 +240,8 @@ impl Both {
         let (mut kept, mut digester) = (Vec::new(), Digester::new(&[Algorithm::Sha256]));
         let mut sink = |piece: &[u8]| {
             digester.update(piece);
-            if row.bytes <= KEPT_BYTES_MAX {
+            // The name may have become another, much larger file.
+            if row.bytes <= KEPT_BYTES_MAX && (kept.len() + piece.len()) as u64 <= row.bytes {
                 kept.extend_from_slice(piece);
             }
             true
