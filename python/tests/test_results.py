@@ -79,14 +79,14 @@ def test_events_are_rows(audit):
 
 
 def test_names_of_nodes_and_files_are_text(tmp_path):
-    (tmp_path / "disk").mkdir()
     name = "a\u2028b\u0085c"
-    (tmp_path / "disk" / name).write_text("x")
     (tmp_path / "list").write_text(f"{hashlib.sha256(b'x').hexdigest()}  {name}\n")
     database = tmp_path / "audit.db"
     run("audit", "--database", database, "init")
     for node in ["NA", "007"]:
-        run("audit", "--database", database, "node", "add", node, tmp_path / "disk")
+        (tmp_path / node).mkdir()
+        (tmp_path / node / name).write_text("x")
+        run("audit", "--database", database, "node", "add", node, tmp_path / node)
         run("audit", "--database", database, "inventory", "checksums", tmp_path / "list", "--node", node)
     run("audit", "--database", database, "run")
     assert sorted(results.audit_nodes(database, program=PROGRAM)["node"]) == ["007", "NA"]

@@ -231,7 +231,8 @@ impl Sink {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
             // Without the right to list a bucket, S3 says this of an object that doesn't exist.
-            StatusCode::FORBIDDEN if !is_taken => return Ok(None),
+            // The put of a key that can't be says why; the response to HEAD has no body.
+            StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST if !is_taken => return Ok(None),
             status => return Err(Trouble::of(&object.key, Refusal { status, code: None, message: None })),
         }
         let text = |name| response.headers().get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());

@@ -12,7 +12,7 @@ use crate::archive_place::ArchivePlace;
 /// Options that lead to the same files whatever their value: how the place is reached and in which
 /// way the client signs in. Names of accounts aren't among them, because some servers show each
 /// account other files.
-const SAME_PLACE: [&str; 24] = [
+const SAME_PLACE: [&str; 27] = [
     "access_key_id",
     "account_key",
     "anonymous",
@@ -25,12 +25,15 @@ const SAME_PLACE: [&str; 24] = [
     "credential_path",
     "default_storage_class",
     "disable_list_objects_v2",
+    "enable_virtual_host_style",
     "enable_request_payer",
     "first_byte_timeout",
     "key",
     "known_hosts",
     "marker",
     "password",
+    "profile",
+    "role_arn",
     "sas_token",
     "secret_access_key",
     "session_token",
@@ -45,7 +48,8 @@ pub(super) fn is_same_place(earlier: &Node, now: &Node) -> bool {
         return false;
     }
     let real = |node: &Node| folder(node).and_then(|folder| std::fs::canonicalize(folder).ok());
-    earlier.place == now.place || scheme(earlier) == scheme(now) && real(earlier).is_some_and(|earlier| Some(earlier) == real(now))
+    earlier.place.trim_end_matches('/') == now.place.trim_end_matches('/')
+        || scheme(earlier) == scheme(now) && real(earlier).is_some_and(|earlier| Some(earlier) == real(now))
 }
 
 /// True if copies at one of these nodes are copies at the other. With `reads`, places on this
@@ -78,7 +82,9 @@ fn on_this_machine(node: &Node) -> Option<OnThisMachine> {
 }
 
 fn leading_options(node: &Node) -> Vec<&(String, String)> {
-    let mut options: Vec<_> = node.options.iter().filter(|(option, _)| !SAME_PLACE.contains(&option.as_str())).collect();
+    // Where the credentials are read, variables of Swift also name the account's address.
+    let leads = |option: &str| !SAME_PLACE.contains(&option) && (option != "credentials" || scheme(node) == "swift");
+    let mut options: Vec<_> = node.options.iter().filter(|(option, _)| leads(option)).collect();
     options.sort();
     options
 }

@@ -79,7 +79,8 @@ fn names_outside_the_folder_are_not_imported() {
 #[test]
 fn a_list_whose_names_match_no_copy_is_noticed() {
     let place = node();
-    place.good(&["audit", "node", "add", "two", "n", "--medium", "cold"]);
+    place.shell("cp -r n two");
+    place.good(&["audit", "node", "add", "two", "two", "--medium", "cold"]);
     place.shell("sha256sum n/a 'n/deep/b c' > SUMS");
     let imported = place.good(&["audit", "inventory", "checksums", "SUMS", "--node", "n"]);
     assert!(imported.text().contains("2 copies are new"), "{imported:?}");
@@ -92,11 +93,11 @@ fn a_list_whose_names_match_no_copy_is_noticed() {
     assert!(says(&["audit", "status"], "n") && says(&["audit", "repair"], "n"));
     assert!(!says(&["audit", "repair", "--node", "two"], "n"));
     // What was found once and is gone now is another matter.
-    place.shell("mv n/a n/b");
+    place.shell("mv n/a n/b && mv two/a two/b");
     place.run(&["audit", "run", "--all"]);
     assert!(says(&["audit", "status"], "n") && !says(&["audit", "status"], "two"));
     // The right list, beside the wrong one.
-    place.shell("mv n/b n/a");
+    place.shell("mv n/b n/a && mv two/b two/a");
     place.good(&["audit", "inventory", "checksums", "RIGHT", "--node", "n"]);
     place.run(&["audit", "run", "--all"]).fails_with(1, "");
     assert!(!says(&["audit", "status"], "n"));

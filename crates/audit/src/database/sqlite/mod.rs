@@ -105,7 +105,10 @@ impl Sqlite {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Err(DatabaseError::Absent { path: path.into() }),
             Err(source) => return Err(DatabaseError::File { doing: "open", path: path.into(), source }),
         }
-        if on_read_only_file_system(path) {
+        // With its log and index there, SQLite can read beside a process that writes elsewhere, as
+        // through a read-only mount of a container.
+        let is_in_use = ["-wal", "-shm"].iter().all(|suffix| with_suffix(path, suffix).exists());
+        if on_read_only_file_system(path) && !is_in_use {
             if with_suffix(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) {
                 return Err(DatabaseError::UnmergedLog { path: path.into() });
             }
