@@ -23,7 +23,7 @@ use crate::archive::{
     Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, check_master_key, check_places, folder_stores, write_master_key, write_new,
 };
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
-use crate::database::{SUFFIXES, remove_database, with_suffix};
+use crate::database::{SUFFIXES, check_whole, remove_database, with_suffix};
 use crate::entropy::random;
 use crate::inventory::{Inventory, Mention, inventory_staging};
 use crate::keyring::{KeyCopies, KeyringError, KeyringReport, Mode, merge_copies, own_master_key};
@@ -575,6 +575,7 @@ impl NewArchive<'_> {
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
         // Closing checkpoints the log into the file.
         drop(archive);
+        check_whole(&fresh)?;
         attempt.will_make(path.clone());
         std::fs::rename(&fresh, &path).map_err(ArchiveError::io(&path))?;
         sync_folder(home).map_err(ArchiveError::io(home))?;

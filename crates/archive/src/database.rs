@@ -49,7 +49,8 @@ pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<
 /// Checks that the file of a closed database has all of its content.
 ///
 /// When the last connection is closed, SQLite moves the log into the file and removes it. If the
-/// disk is full or fails, the log stays and closing reports nothing, and the file alone is torn.
+/// disk is full or fails, closing leaves the log behind without an error, and the file alone is
+/// incomplete.
 pub(crate) fn check_whole(database: &Path) -> Result<(), ArchiveError> {
     let log = with_suffix(database, "-wal");
     match std::fs::metadata(&log) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, PhysicalTrack, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::KeyTextError;
 
-use crate::catalogue::{CatalogueError, UNKNOWN_STORE, is_unreadable};
+use crate::catalogue::{CatalogueError, UNKNOWN_STORE};
 use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
@@ -369,9 +369,8 @@ impl ArchiveError {
             Self::Staging(error) => error.hindrance(),
             Self::StoresUnseen(stores) => stores.iter().map(|store| store.hindrance).max(),
             Self::SetKept { why: SetKeptReason::Unchecked(unread), .. } => unread.hindrance(),
-            Self::Catalogue(CatalogueError::Engine { source, .. }) | Self::Keys(KeyStoreError::Engine { source, .. }) => {
-                is_unreadable(&**source).then_some(Hindrance::Unreadable)
-            }
+            Self::Catalogue(error) => error.hindrance(),
+            Self::Keys(error) => error.hindrance(),
             Self::MasterKey { why, .. } => why.is_unreadable().then_some(Hindrance::Unreadable),
             _ => None,
         }

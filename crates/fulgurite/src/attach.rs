@@ -17,9 +17,6 @@ use crate::setup::{default_shape, parse_store};
 use crate::text::{count, path};
 use crate::{Outcome, Session};
 
-/// The file in the folder of each store that names the store.
-const MARK: &str = "fulgurite-store";
-
 pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let home = session.new_home(attach.folder.as_deref())?;
     let home = std::path::absolute(&home).with_context(|| home.display().to_string())?;
@@ -42,14 +39,12 @@ pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     Ok(outcome(&report))
 }
 
-/// Rejects stores inside each other, unless their marks show that the archive was like that.
 fn check_nesting(home: &Path, stores: &[(Option<String>, PathBuf)]) -> Result<()> {
     let settings = |(name, folder): &(Option<String>, PathBuf)| StoreSettings {
         name: name.clone().unwrap_or_else(|| path(folder)),
         path: folder.clone(),
     };
-    let (marked, others): (Vec<_>, Vec<_>) = stores.iter().map(settings).partition(|store| store.path.join(MARK).exists());
-    nested_stores::check(home, &marked, &others)
+    nested_stores::check(home, &[], &stores.iter().map(settings).collect::<Vec<_>>())
 }
 
 fn outcome(report: &AttachReport) -> Outcome {

@@ -8,12 +8,17 @@ use fulgurite_archive::settings::StoreSettings;
 
 use crate::outcome::Misuse;
 
+/// The file in the folder of each store that names the store.
+const MARK: &str = "fulgurite-store";
+
 /// Rejects new stores inside each other or inside a known one, and those that contain a known one,
-/// however their paths are written. Relative paths start at `home`.
+/// even if their paths lead through links. A store with a mark was one before, so the archive was
+/// like that. Relative paths start at `home`.
 pub(crate) fn check(home: &Path, known: &[StoreSettings], new: &[StoreSettings]) -> Result<()> {
     let place = |store: &StoreSettings| resolved(&home.join(&store.path));
     let known = known.iter().map(|store| (store, place(store), false));
-    let all: Vec<_> = known.chain(new.iter().map(|store| (store, place(store), true))).collect();
+    let new = new.iter().map(|store| (store, place(store)));
+    let all: Vec<_> = known.chain(new.map(|(store, place)| (store, place.clone(), !place.join(MARK).exists()))).collect();
     for (inner, inner_place, inner_is_new) in &all {
         for (outer, outer_place, outer_is_new) in &all {
             let is_nested = inner_place != outer_place && inner_place.starts_with(outer_place);

@@ -4,7 +4,10 @@ use std::io;
 use std::process::ExitCode;
 
 use fulgurite_archive::ArchiveError;
+use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_archive::inspect::InspectError;
+use fulgurite_archive::keyring::KeyringError;
+use fulgurite_archive::keystore::KeyStoreError;
 use fulgurite_archive::object::ReadError;
 use fulgurite_archive::unread::Hindrance;
 use fulgurite_settings::SettingErrors;
@@ -79,6 +82,15 @@ impl Outcome {
                 return error.hindrance();
             }
             if let Some(error) = cause.downcast_ref::<ArchiveError>() {
+                return error.hindrance();
+            }
+            if let Some(KeyringError::Archive(error)) = cause.downcast_ref() {
+                return error.hindrance();
+            }
+            if let Some(error) = cause.downcast_ref::<CatalogueError>() {
+                return error.hindrance();
+            }
+            if let Some(error) = cause.downcast_ref::<KeyStoreError>() {
                 return error.hindrance();
             }
             match cause.downcast_ref::<InspectError>()? {

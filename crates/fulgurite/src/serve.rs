@@ -1,10 +1,11 @@
 //! The commands `serve` and `accounts`: the archive over S3.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use fulgurite_archive::{Access, Archive, check_decode_device, check_decode_folder, settings};
 use fulgurite_service::memory::{BLOCKING_THREADS, worker_threads};
 use fulgurite_service::server::{Listener, Server};
@@ -98,9 +99,10 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
             tracing::warn!("other machines can reach {endpoint}, and connections are not encrypted: see [tls] in the settings");
         }
         let dashboard = server.dashboard_link().map(|path| format!("{endpoint}{path}"));
-        print_endpoint(session, &home, is_new, &Endpoint { url: &endpoint, region: &region, dashboard }, issued.as_ref(), recovered);
-        if let Some(issued) = &issued {
-            keep_if_shown(session, server.state(), issued)?;
+        let endpoint = Endpoint { url: &endpoint, region: &region, dashboard };
+        let not_shown = print_endpoint(session, &home, is_new, &endpoint, issued.as_ref(), recovered);
+        if let Some((issued, error)) = issued.as_ref().zip(not_shown) {
+            return Err(withdraw(server.state(), issued, &error));
         }
         tokio::spawn(async {
             loop {
@@ -300,7 +302,7 @@ fn print_endpoint(
     endpoint: &Endpoint<'_>,
     issued: Option<&IssuedKey>,
     recovered: Option<Recovered>,
-) {
+) -> Option<io::Error> {
     let Endpoint { url, region, dashboard } = endpoint;
     session.answer(|| {
         let mut answer = json!({ "endpoint": url, "region": region, "archive": home, "new": is_new });
@@ -320,7 +322,7 @@ fn print_endpoint(
         answer
     });
     if session.json {
-        return;
+        return session.print_error.take();
     }
     if let Some(IssuedKey { account, is_first: _, key: NewKey { access_key, secret_key } }) = issued {
         session.print(format_args!(
@@ -329,10 +331,13 @@ fn print_endpoint(
              aws s3 mb s3://photos\naws s3 cp moon.tif s3://photos/\n"
         ));
     }
+    // A reader may have enough now that it has the key.
+    let not_shown = session.print_error.take();
     if let Some(dashboard) = dashboard {
         session.print(format_args!("Dashboard: {dashboard}"));
     }
     session.print(format_args!("Serving {} at {url}; Ctrl-C stops it.", home.display()));
+    not_shown
 }
 
 pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome> {
@@ -399,16 +404,21 @@ fn show_key(session: &Session, issued: &IssuedKey) {
     session.show(&format!("account     {account}\naccess key  {}\nsecret key  {}   (shown once)", key.access_key, key.secret_key));
 }
 
-/// Withdraws a key, and the account that was created with it, if standard output didn't take its
-/// secret.
 fn keep_if_shown(session: &Session, state: &State, issued: &IssuedKey) -> Result<()> {
-    let Some(error) = session.print_error.take() else { return Ok(()) };
+    session.print_error.take().map_or(Ok(()), |error| Err(withdraw(state, issued, &error)))
+}
+
+/// Withdraws a key, and the account that was created with it, because standard output didn't take
+/// its secret. Returns the error of the command.
+fn withdraw(state: &State, issued: &IssuedKey, error: &io::Error) -> anyhow::Error {
     let IssuedKey { account, is_first, key } = issued;
     let (undone, what) = match is_first {
         true => (state.undo_account(account), format!("account {account} was not created")),
         false => (state.revoke_key(&key.access_key), format!("the key {} was revoked", key.access_key)),
     };
-    undone.with_context(|| format!("standard output: {error}. The secret of the key {} was not shown", key.access_key))?;
     // Only the text of the error: a broken pipe would count as success.
-    bail!("standard output: {error}. The secret of the new key could not be shown, so {what}");
+    match undone {
+        Ok(()) => anyhow!("standard output: {error}. The secret of the new key could not be shown, so {what}"),
+        Err(kept) => Error::new(kept).context(format!("standard output: {error}. The secret of the key {} was not shown", key.access_key)),
+    }
 }

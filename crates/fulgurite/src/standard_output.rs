@@ -2,8 +2,8 @@
 
 use std::io::{self, StdoutLock, Write};
 
-/// Standard output of this process. Its errors can be told from those of other pipes and sockets by
-/// [`is_closed`].
+/// Standard output of this process. [`is_closed`] tells its errors from those of other pipes and
+/// sockets.
 pub(crate) struct StandardOutput(StdoutLock<'static>);
 
 /// Locks standard output until the result is dropped.
@@ -37,8 +37,8 @@ fn mark(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::BrokenPipe { io::Error::new(error.kind(), Closed) } else { error }
 }
 
-/// Whether an error comes from standard output that was closed by its reader. The reader knows, so
-/// the command hasn't failed. A database or a server that closes a connection is another matter.
+/// Whether an error comes from standard output that was closed by its reader. That isn't a failure;
+/// a connection that a database or a server closes is one.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     let is_mark = |error: &io::Error| error.get_ref().is_some_and(|inner| inner.is::<Closed>());
     error.chain().any(|cause| cause.downcast_ref().is_some_and(is_mark))

@@ -92,7 +92,7 @@ struct ShardRead {
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
     pending_reads: u32,
-    /// Bit mask of the positions in the set that were read or are to be.
+    /// Bit mask of the positions in the set that this recovery has read or is reading.
     used: u64,
 }
 
@@ -392,7 +392,8 @@ impl Region {
             let members = u32::from(self.sets.shape.platters());
             let (first, position) = (read.platter.0 / members * members, read.platter.0 % members);
             let is_whole = (first + members) as usize <= self.sets.places.len();
-            // A platter that failed can't be reached now, but perhaps later when another fails.
+            // A platter whose read failed is out of reach now, but may be in reach when another one
+            // fails.
             let (needed, mut used) = match read.recovery {
                 NONE => (self.information_of(first), 0_u64),
                 // A platter of the recovery failed too: try one more.

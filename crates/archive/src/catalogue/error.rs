@@ -2,6 +2,9 @@
 
 use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
 
+use crate::catalogue::is_unreadable;
+use crate::unread::Hindrance;
+
 /// What can go wrong in the catalogue.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
@@ -47,4 +50,15 @@ pub enum CatalogueError {
     /// The locations given for a version don't add up to its stored bytes.
     #[error("the locations given for version {0} do not add up to its stored bytes")]
     Uncovered(VersionId),
+}
+
+impl CatalogueError {
+    /// [`Hindrance::Unreadable`] if the engine couldn't open or read a file that may be sound.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Engine { source, .. } => is_unreadable(&**source).then_some(Hindrance::Unreadable),
+            _ => None,
+        }
+    }
 }

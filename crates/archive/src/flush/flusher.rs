@@ -25,7 +25,8 @@ use crate::staging::StagingError;
 use crate::unread::Hindrance;
 use crate::watch::{OutOfReach, Trouble, Unwatched, Watcher};
 
-/// No row has a higher number.
+/// All rows have higher numbers, or lower ones.
+const NOTHING: VersionRowId = VersionRowId(0);
 const EVERYTHING: VersionRowId = VersionRowId(i64::MAX);
 
 /// Extents that one transaction records. 2,000 take some 30 ms, in which puts wait.
@@ -185,7 +186,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn flush(mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         // Versions found unreadable so far were reported without a watcher.
         self.unreadable.clear();
-        self.up_to = self.archive.catalogue().newest_row()?.unwrap_or(EVERYTHING);
+        self.up_to = self.archive.catalogue().newest_row()?.unwrap_or(NOTHING);
         while self.next(watcher)? {
             if watcher.is_stopped() {
                 self.await_finishing(watcher)?;

@@ -20,6 +20,9 @@ use std::path::PathBuf;
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::WrappedKey;
 
+use crate::catalogue::is_unreadable;
+use crate::unread::Hindrance;
+
 pub use sqlite::SqliteKeyStore;
 pub(crate) use sqlite::memory_max_kib;
 
@@ -68,6 +71,17 @@ pub enum KeyStoreError {
     /// The version already has another key. Replacing that would lose the version.
     #[error("version {0} already has another key, which was kept")]
     OtherKey(VersionId),
+}
+
+impl KeyStoreError {
+    /// [`Hindrance::Unreadable`] if the engine couldn't open or read a file that may be sound.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Engine { source, .. } => is_unreadable(&**source).then_some(Hindrance::Unreadable),
+            _ => None,
+        }
+    }
 }
 
 /// Stores wrapped keys. Each method that changes something is one transaction, durable when it

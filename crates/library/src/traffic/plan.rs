@@ -139,7 +139,8 @@ impl Plan {
 pub(super) enum NoPlan {
     /// Others rest, or will rest, in the way: there is none until one of those sets off.
     Blocked,
-    /// None that ends in time, or is free after a few postponements. Later there may be one.
+    /// No plan ends early enough, or is free after a few postponements. A later search may find
+    /// one.
     InTime,
 }
 

@@ -64,7 +64,8 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// True if the engine couldn't open or read a file that may be sound. Also used for the key store.
 pub(crate) fn is_unreadable(source: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error).is_some_and(|failure| {
-        failure.code == ErrorCode::CannotOpen || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_READ
-    })
+    source
+        .downcast_ref::<rusqlite::Error>()
+        .and_then(rusqlite::Error::sqlite_error)
+        .is_some_and(|failure| failure.code == ErrorCode::CannotOpen || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_READ)
 }
