@@ -321,11 +321,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn scarcity_is_that_of_the_memory_the_content_uses() {
-        let (elsewhere, own) = (MemoryPool::new(4 << 20), MemoryPool::new(99));
+        let (elsewhere, own) = (MemoryPool::new(4 << 20), MemoryPool::new(150));
         let body = || trickle(40, Duration::from_secs(2), &elsewhere);
-        let error = receive(body().of_memory(own.clone(), 100)).await.expect_err("too slow");
+        let error = receive(body().of_memory(own.clone(), 101)).await.expect_err("too slow");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
-        assert_eq!(receive(body().of_memory(own, 99)).await.expect("all of it"), 40);
+        assert_eq!(receive(body().of_memory(own, 100)).await.expect("all of it"), 40);
     }
 
     #[tokio::test(start_paused = true)]
