@@ -113,7 +113,7 @@ fn a_file_without_bytes_is_no_witness() {
         bench.place.put("empty", b"");
         bench.place.put("a", b"x");
         let finding = bench.check_with(method, &expected(CONTENT)).finding;
-        assert!(matches!(finding, Finding::SizeMismatch { found: 1 }), "the node knows that a made-up name is none: {finding:?}");
+        assert!(matches!(finding, Finding::SizeMismatch { found: 1 }), "the node reports that a made-up name doesn't exist: {finding:?}");
         bench.place.answer_all_with(b"");
         let finding = bench.check_with(method, &expected(CONTENT)).finding;
         assert!(matches!(finding, Finding::Unavailable(Unavailability::AnswersAlike { .. })), "{method}: {finding:?}");

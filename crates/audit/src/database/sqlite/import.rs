@@ -18,12 +18,13 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use twox_hash::XxHash3_64;
 
-use super::checks::{Appended, Sums, append};
+use super::checks::Sums;
+use super::moving::make_unverified;
 use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, lock_beside, signed, unsigned};
-use crate::copy::{Expected, Method, NodeId, State};
+use crate::copy::{Expected, NodeId, State};
 use crate::database::portion::{End, Portion, ROWS};
 use crate::database::removed::due_again;
-use crate::database::{EventKind, Source, UnfinishedImport};
+use crate::database::{Source, UnfinishedImport};
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
 /// Conflicts that are reported with their names; all are counted.
@@ -438,29 +439,7 @@ impl Importing<'_> {
         until_then: &str,
     ) -> Result<(), DatabaseError> {
         let failed = engine("change a copy");
-        let event = append(
-            transaction,
-            &Appended {
-                previous: last_event,
-                node,
-                file,
-                at: signed(self.now),
-                kind: EventKind::ExpectationReplaced,
-                method: Method::Stream,
-                bytes: 0,
-                stream: 0,
-                detail: Some(until_then),
-            },
-        )
-        .map_err(&failed)?;
-        // A check that is under way compares with what was replaced; a changed date voids it.
-        transaction
-            .prepare_cached(
-                "UPDATE copies SET state = ?3, verified_at = NULL, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END, last_event = ?4 \
-                 WHERE node = ?1 AND file = ?2",
-            )
-            .and_then(|mut statement| statement.execute(params![node.0, file, State::Unverified.number(), event]))
-            .map_err(&failed)?;
+        make_unverified(transaction, (node, file), last_event, self.now, until_then).map_err(&failed)?;
         // It is no witness any more: it has shown nothing yet.
         transaction
             .prepare_cached("DELETE FROM witnesses WHERE node = ?1 AND file = ?2")

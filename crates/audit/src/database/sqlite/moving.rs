@@ -25,29 +25,7 @@ pub(super) fn forget_checks(transaction: &Transaction<'_>, node: NodeId, at: u64
             .and_then(|mut statement| statement.query_map(params![node.0, last, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
             .map_err(&failed)?;
         for (file, previous) in &page {
-            let event = append(
-                transaction,
-                &Appended {
-                    previous: *previous,
-                    node,
-                    file: *file,
-                    at: signed(at),
-                    kind: EventKind::ExpectationReplaced,
-                    method: Method::Stream,
-                    bytes: 0,
-                    stream: 0,
-                    detail: Some(until_then),
-                },
-            )
-            .map_err(&failed)?;
-            // A check that is under way reads the earlier place; a changed date voids it.
-            transaction
-                .prepare_cached(
-                    "UPDATE copies SET state = ?3, verified_at = NULL, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END, last_event = ?4 \
-                     WHERE node = ?1 AND file = ?2",
-                )
-                .and_then(|mut statement| statement.execute(params![node.0, file, State::Unverified.number(), event]))
-                .map_err(&failed)?;
+            make_unverified(transaction, (node, *file), *previous, at, until_then).map_err(&failed)?;
         }
         moved += page.len() as u64;
         match page.last() {
@@ -57,6 +35,36 @@ pub(super) fn forget_checks(transaction: &Transaction<'_>, node: NodeId, at: u64
     }
     sums(transaction, node).map_err(&failed)?;
     Ok(moved)
+}
+
+/// Makes a copy unverified and due because its content, location or node was replaced.
+pub(super) fn make_unverified(
+    transaction: &Transaction<'_>,
+    (node, file): (NodeId, i64),
+    previous: Option<i64>,
+    at: u64,
+    until_then: &str,
+) -> rusqlite::Result<()> {
+    let event = append(
+        transaction,
+        &Appended {
+            previous,
+            node,
+            file,
+            at: signed(at),
+            kind: EventKind::ExpectationReplaced,
+            method: Method::Stream,
+            bytes: 0,
+            stream: 0,
+            detail: Some(until_then),
+        },
+    )?;
+    // A check that is under way reads or compares what was replaced; a changed date voids it.
+    let mut statement = transaction.prepare_cached(
+        "UPDATE copies SET state = ?3, verified_at = NULL, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END, last_event = ?4 \
+         WHERE node = ?1 AND file = ?2",
+    )?;
+    statement.execute(params![node.0, file, State::Unverified.number(), event]).map(drop)
 }
 
 /// Counts all copies of a node as unverified, and makes none a witness: the place has shown nothing
