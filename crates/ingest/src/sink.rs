@@ -210,7 +210,7 @@ impl Sink {
             status @ StatusCode::PRECONDITION_FAILED => {
                 // Read to its end: the comparison may get the same connection.
                 read_refusal(status, response.into_body()).await;
-                // If there is none, it was removed in between.
+                // An object that isn't there any more was removed in between.
                 self.compare(object, true).await?.ok_or_else(|| Trouble::Transient(CLOSED.to_owned()))
             }
             status => Err(Trouble::of(&object.key, read_refusal(status, response.into_body()).await)),
@@ -221,8 +221,8 @@ impl Sink {
         format!("/{}/{}", self.server.bucket(), utf8_percent_encode(&object.key, PATH))
     }
 
-    /// Compares the object that is there with this one; `None` if there is none. Unless it
-    /// `is_taken`, there may be none that the client must not look for.
+    /// Compares this object with the one that the bucket has under its key; `None` if it has none.
+    /// Unless the key `is_taken`, a client without the right to look is told nothing else.
     async fn compare(&self, object: &Object, is_taken: bool) -> Result<Option<Stored>, Trouble> {
         let path = &self.path_of(object);
         let conflict = || Trouble::Object(format!("the bucket has another content as `{}`", object.key));
@@ -231,7 +231,7 @@ impl Sink {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
             // Without the right to list a bucket, S3 says this of an object that doesn't exist.
-            // The put of a key that can't be says why; the response to HEAD has no body.
+            // A put of an invalid key says why; the response to HEAD has no body.
             StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST if !is_taken => return Ok(None),
             status => return Err(Trouble::of(&object.key, Refusal { status, code: None, message: None })),
         }

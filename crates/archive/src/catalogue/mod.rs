@@ -158,7 +158,8 @@ pub trait Catalogue: Send {
     /// Returns the highest identifier of a version, listed, unlisted or removed. Identifiers begin
     /// with their time.
     fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError>;
-    /// The row that was added last: later ones have higher numbers. `None` if there is none.
+    /// The row that was added last; rows added later have higher numbers. `None` if the catalogue
+    /// has no versions.
     fn newest_row(&mut self) -> Result<Option<VersionRowId>, CatalogueError>;
     /// Forgets a set in state [`SetState::Writing`]. Its content is still staged.
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;

@@ -137,11 +137,11 @@ impl Plan {
 /// Why there is no plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoPlan {
-    /// Others rest, or will rest, in the way: there is none until one of those sets off.
+    /// Other shuttles rest, or will rest, in every path. That lasts until one of them sets off.
     Blocked,
     /// No plan ends early enough, or is free after a few postponements. A later search may find
     /// one.
-    InTime,
+    NotInTime,
 }
 
 /// A search that found no plan, and won't until a shuttle near sets off.

@@ -138,7 +138,7 @@ impl Traffic {
     pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &mut Reservations) -> Result<Plan, NoPlan> {
         let mut plan = Plan::new(path, self.now, &self.pace);
         if plan.end() >= before {
-            return Err(NoPlan::InTime);
+            return Err(NoPlan::NotInTime);
         }
         if !self.list_obstacles(&plan, reservations) {
             return Err(NoPlan::Blocked);
@@ -146,14 +146,14 @@ impl Traffic {
         let Reservations { others, parts, obstacles, .. } = reservations;
         'again: for _ in 0..POSTPONEMENTS_MAX {
             if plan.end() >= before {
-                return Err(NoPlan::InTime);
+                return Err(NoPlan::NotInTime);
             }
             for obstacle in obstacles.iter().filter(|obstacle| obstacle.is_met_from(plan.start)) {
                 let begins = plan.start + obstacle.begins;
                 let until = obstacle.part.map_or(obstacle.until, |part| self.release_time(&others[obstacle.reservation], &parts[part]));
                 if begins < until {
                     if until == Micros::NEVER {
-                        return Err(NoPlan::InTime);
+                        return Err(NoPlan::NotInTime);
                     }
                     plan.start += until.since(begins).max(Micros(1));
                     continue 'again;
@@ -161,7 +161,7 @@ impl Traffic {
             }
             return Ok(plan);
         }
-        Err(NoPlan::InTime)
+        Err(NoPlan::NotInTime)
     }
 
     /// Lists where the parts of a plan meet reservations in space. Returns false if one of those

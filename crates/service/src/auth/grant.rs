@@ -173,8 +173,8 @@ impl Namespace {
     /// The bucket that a request names, if it is the one that the request got access to.
     ///
     /// # Errors
-    /// `NoSuchBucket` or `AccessDenied` if another bucket has the name, or another account the
-    /// bucket.
+    /// `NoSuchBucket` if the bucket was deleted, even if another one has its name; `AccessDenied`
+    /// if it has another owner, or its policy no longer allows the request.
     pub(crate) fn granted(&self, request: &Extensions, name: &str) -> S3Result<GrantedBucket> {
         let grant = Grant::of(request)?;
         let bucket = match &grant.0.bucket {
@@ -310,7 +310,8 @@ mod tests {
                     assert!(state.remove_bucket(bucket).expect("removed"));
                     assert!(state.add_bucket(bucket, "bob", false, None).expect("added"));
                     self.put(&self.bob, &format!("/{bucket}/k")).await;
-                    // The caller has all rights in it, but asked for those in another.
+                    // It gives the caller all rights, but the caller asked for those in another
+                    // bucket.
                     put_policy("Allow");
                 }
                 Meanwhile::Given => {
