@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-#[path = "../tests/golden_v1/making.rs"]
+#[path = "../tests/archive/golden_v1/making.rs"]
 mod making;
 
 fn main() -> io::Result<()> {

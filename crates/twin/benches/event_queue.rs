@@ -10,7 +10,7 @@
 //!
 //! SimPy is installed from the package index into a virtual environment in a temporary folder.
 
-#[path = "../tests/support/station.rs"]
+#[path = "../tests/twin/support/station.rs"]
 mod station;
 
 use std::cmp::Reverse;

@@ -38,7 +38,9 @@ pub(super) fn tests(session: &Session) -> Outcome {
         let python = s3::environment(session, &folder.join("venv"), REQUIREMENTS)?;
         maven::find().map_err(Outcome::Skipped)?;
         broker(&session.root.join(POM), &folder).map_err(|why| setup_error(format!("can't download Kafka: {why}")))?;
-        let build = ["build", "--workspace", "--all-features", "--locked", "--bin", "fulgurite"];
+        // With an example, dependencies get the features that tests enable, so the build of
+        // `tests` is used. Alone, the program would be built from scratch, with other features.
+        let build = ["build", "--workspace", "--all-features", "--locked", "--bin", "fulgurite", "--example", "place"];
         match program::judge(cargo::cargo(session, &build)) {
             Outcome::Passed(_) => {}
             other => return Err(other),
