@@ -81,6 +81,14 @@ pub enum ArchiveError {
         /// What is wrong, and what to check.
         what: Misread,
     },
+    /// A staged version can't be put into a file table.
+    #[error("version {version} can't be written to platters, and everything stays staged: {error}")]
+    Unwritable {
+        /// The version.
+        version: VersionId,
+        /// Why.
+        error: fulgurite_format::TableError,
+    },
     /// A rewritten platter does not read back correctly.
     #[error(
         "rewritten platter {platter} on store {store} does not read back correctly ({lost_sectors} bad sectors, {bad_headers} bad header \

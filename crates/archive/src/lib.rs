@@ -63,7 +63,10 @@ pub use catalogue::UNKNOWN_STORE;
 pub use decoding::{DecodeFolderError, DecodeTotals, DecodeWorker, WorkerTotals, check_decode_device, check_decode_folder};
 pub use fixity::{CopyState, ObjectFixity, SetFixity, ShardCopy, StagedCopy};
 pub use flush::FlushReport;
-pub use ingest::{Acknowledge, ContentCheck, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
+pub use ingest::{
+    Acknowledge, ContentCheck, Intake, IntakeError, NewObject, PutOutcome, PutReport, RecordTooLong, Skip, Source, Ticket, Upload,
+    check_record_length,
+};
 pub use lock::is_in_use;
 pub use pool::{Cache, Open, Reading};
 pub use rebuild::{GivenUp, RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};

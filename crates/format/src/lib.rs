@@ -24,7 +24,9 @@ pub use v1::header::{HEADER_BYTES, Header, HeaderError, Member};
 pub use v1::header_search::{FindHeaderError, FoundHeader, find_header};
 pub use v1::key_export::{DamagedKeyExport, KeyExport, KeyExportError, KeyExportWriter, read_damaged_key_export, read_key_export};
 pub use v1::keys::{KeyTextError, MasterKey, ObjectKey, WrappedKey, WrongKey};
-pub use v1::record::{RECORD_BYTES_MAX, RecordError, decode_attributes, decode_record, encode_attributes, encode_record};
+pub use v1::record::{
+    RECORD_BYTES_MAX, RecordError, decode_attributes, decode_record, encode_attributes, encode_record, record_bytes_at_most,
+};
 pub use v1::sealed_export::{SALT_BYTES, ScryptCost, SealedExportError, seal_version_1};
 pub use v1::segment::{HEAD_BYTES, RecordHead, RecordKind, SegmentError, SegmentHead};
 pub use v1::segment_scan::{SegmentScan, scan_segment};

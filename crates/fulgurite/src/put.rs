@@ -90,7 +90,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         if flushed.sets > 0 || (flushed.unreadable == 0 && !has_failed) {
             session.say(&flush_text(flushed));
         }
-        say_unreadable(flushed);
+        say_kept(flushed);
     }
     let errors = failure.into_iter().chain(flush_error).map(|error| crate::sentence(&error.into())).collect::<Vec<_>>().join("; ");
     let stored = progress.take_stored();
@@ -144,28 +144,32 @@ pub(crate) fn flush(session: &Session) -> Result<Outcome> {
     let report = executor.flush(&progress)?;
     let took = start.elapsed();
     progress.finish();
-    if report.sets == 0 && report.unreadable == 0 {
+    if report.sets == 0 && report.unreadable == 0 && report.too_long == 0 {
         session.say("Nothing is staged.");
     } else if report.sets > 0 {
         session.say(&flush_text(report));
         session.say(&format!("It took {:.1} s ({}).", took.as_secs_f64(), rate(report.stored_bytes, took)));
     }
-    say_unreadable(report);
+    say_kept(report);
     session.answer(|| json!(report));
     Ok(flush_outcome(report))
 }
 
-/// Says how many staged objects a flush could not read, if any. Each was named.
-fn say_unreadable(report: FlushReport) {
+/// Says how many staged objects a flush could not write, if any. Each was named.
+fn say_kept(report: FlushReport) {
     if report.unreadable > 0 {
         let objects = phrase(report.unreadable, "staged object was", "staged objects were");
         diagnostics::trouble(&format!("{objects} not written to platters, see above: reading staging failed."));
+    }
+    if report.too_long > 0 {
+        let objects = phrase(report.too_long, "staged object was", "staged objects were");
+        diagnostics::trouble(&format!("{objects} not written to platters, see above: no platter can hold names of this length."));
     }
 }
 
 /// Staged bytes that can't be read now may be intact.
 fn flush_outcome(report: FlushReport) -> Outcome {
-    Outcome::troubled_if(report.damaged() > 0).worst(Outcome::hindered(report.out_of_reach.hindrance()))
+    Outcome::troubled_if(report.damaged() > 0 || report.too_long > 0).worst(Outcome::hindered(report.out_of_reach.hindrance()))
 }
 
 fn flush_text(report: FlushReport) -> String {

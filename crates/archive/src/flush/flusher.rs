@@ -7,13 +7,13 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use fulgurite_domain::{PlatterId, SetId, VersionId};
-use fulgurite_format::Header;
+use fulgurite_format::{Header, RECORD_BYTES_MAX};
 
-use super::planning::{bounds, choose_stores, gather, versions_memory_max};
+use super::planning::{Gathered, bounds, choose_stores, gather, versions_memory_max};
 use super::writing::SetJob;
-use super::{FlushReport, PAGE, Staged, WrittenPart};
+use super::{FlushReport, Kept, PAGE, Staged, WrittenPart};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedTombstone, VersionRowId};
+use crate::catalogue::{ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedTombstone, VersionRow, VersionRowId};
 use crate::clock::unix_s;
 use crate::entropy::random;
 use crate::packing::{PlacedShard, plan_set};
@@ -22,12 +22,14 @@ use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
-use crate::unread::Hindrance;
 use crate::watch::{OutOfReach, Trouble, Unwatched, Watcher};
 
 /// All rows have higher numbers, or lower ones.
 const NOTHING: VersionRowId = VersionRowId(0);
 const EVERYTHING: VersionRowId = VersionRowId(i64::MAX);
+
+/// Characters of a name that a message about its length shows.
+const SHOWN_CHARS: usize = 100;
 
 /// Extents that one transaction records. 2,000 take some 30 ms, in which puts wait.
 const EXTENTS_MAX: usize = 2_000;
@@ -97,6 +99,7 @@ impl WrittenSet<'_> {
             platter_bytes: job.set.platters.len() as u64 * job.set.platter_bytes(),
             unreadable: 0,
             out_of_reach: OutOfReach::default(),
+            too_long: 0,
         })
     }
 
@@ -157,9 +160,8 @@ impl Watcher for Progress {
 pub(super) struct Flusher<'scope, 'env> {
     archive: &'env Archive,
     scope: &'scope Scope<'scope, 'env>,
-    /// Versions whose staged bytes can't be read, and why, unless they are damaged. Each was
-    /// reported.
-    unreadable: HashMap<VersionRowId, Option<Hindrance>>,
+    /// Versions that can't be written to platters. Each was reported.
+    kept: HashMap<VersionRowId, Kept>,
     finishing: Option<Finishing<'scope>>,
     /// True while only full sets are to be written.
     only_full: bool,
@@ -170,22 +172,14 @@ pub(super) struct Flusher<'scope, 'env> {
 
 impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self {
-            archive,
-            scope,
-            unreadable: HashMap::new(),
-            finishing: None,
-            only_full: false,
-            up_to: EVERYTHING,
-            report: FlushReport::default(),
-        }
+        Self { archive, scope, kept: HashMap::new(), finishing: None, only_full: false, up_to: EVERYTHING, report: FlushReport::default() }
     }
 
     /// Writes everything that is staged now, and reports all that this flusher did. Beside clients
     /// that put small objects all the time, it would otherwise write one tiny set after another.
     pub(super) fn flush(mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
-        // Versions found unreadable so far were reported without a watcher.
-        self.unreadable.clear();
+        // Versions kept so far were reported without a watcher.
+        self.kept.clear();
         self.up_to = self.archive.catalogue().newest_row()?.unwrap_or(NOTHING);
         while self.next(watcher)? {
             if watcher.is_stopped() {
@@ -193,8 +187,16 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 return Err(ArchiveError::Stopped);
             }
         }
-        self.report.unreadable = self.unreadable.len() as u64;
-        self.unreadable.values().flatten().for_each(|&hindrance| self.report.out_of_reach.add(hindrance));
+        for kept in self.kept.values() {
+            match kept {
+                Kept::TooLong => self.report.too_long += 1,
+                Kept::Damaged => self.report.unreadable += 1,
+                Kept::OutOfReach(hindrance) => {
+                    self.report.unreadable += 1;
+                    self.report.out_of_reach.add(*hindrance);
+                }
+            }
+        }
         Ok(self.report)
     }
 
@@ -274,23 +276,27 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             // Staged bytes of the set being finished may be released at any moment, and would then
             // look unreadable.
             self.await_finishing(watcher)?;
-            let before = self.unreadable.len();
+            let before = self.kept.len();
             self.find_unreadable(watcher)?;
-            if self.unreadable.len() == before {
+            if self.kept.len() == before {
                 // Everything is readable again, so report the original error.
                 return Err(error);
             }
         }
     }
 
-    /// Plans and writes one set of staged versions, skipping unreadable ones and those on the set
-    /// that is still being finished. [`WrittenSet::finish`] does the rest.
-    fn write_set(&self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
+    /// Plans and writes one set of staged versions, skipping those that can't be written and those
+    /// on the set that is still being finished. [`WrittenSet::finish`] does the rest.
+    fn write_set(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         let archive = self.archive;
         let bounds = bounds(archive);
         let nothing = HashMap::new();
         let written_parts = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.written_parts);
-        let (items, staged) = gather(archive, bounds.capacity(), self.up_to, &self.unreadable, written_parts)?;
+        let Gathered { items, staged, too_long } = gather(archive, bounds.capacity(), self.up_to, &self.kept, written_parts)?;
+        for (row, bytes) in too_long {
+            watcher.trouble(Trouble::Note(&too_long_text(&row, bytes)));
+            self.kept.insert(row.row_id, Kept::TooLong);
+        }
         let is_full = || {
             let bytes: u64 = items.iter().map(|item| item.object_bytes - item.start).sum();
             bytes >= bounds.capacity() || staged.iter().map(Staged::memory_bytes).sum::<u64>() >= versions_memory_max(archive)
@@ -335,14 +341,14 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
             for row in page {
-                if self.unreadable.contains_key(&row.row_id) {
+                if self.kept.contains_key(&row.row_id) {
                     continue;
                 }
                 let Some((record, data)) = self.archive.catalogue().staged(row.row_id)? else { continue };
                 let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
                     watcher.trouble(Trouble::unread(&row, error.hindrance(), &error.to_string()));
-                    self.unreadable.insert(row.row_id, error.hindrance());
+                    self.kept.insert(row.row_id, error.hindrance().map_or(Kept::Damaged, Kept::OutOfReach));
                 }
             }
         }
@@ -359,6 +365,20 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         self.report.add(finishing.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         Ok(self.report)
     }
+}
+
+/// The message for a version whose record is too long. Its name is long, too, so the message has
+/// only the beginning.
+fn too_long_text(row: &VersionRow, record_bytes: u32) -> String {
+    let name: String = row.record.name.display().chars().take(SHOWN_CHARS).collect();
+    format!(
+        "not written to platters: {name}… (version {}, {}): its name has {} bytes and its record {record_bytes}, but at most \
+         {RECORD_BYTES_MAX} are possible. It stays staged and can be read. `fulgurite rm --recursive` of a folder above it removes it; \
+         store its content under a shorter name first",
+        row.record.version,
+        row.id,
+        row.record.name.0.len(),
+    )
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use self::flusher::Flusher;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{StagedData, StagedPlace};
 use crate::ingest::{FlushHooks, PutOutcome, Skip, Source, put_flushing};
+use crate::unread::Hindrance;
 use crate::watch::{OutOfReach, Watcher};
 
 /// Filled tracks that may wait for the write drive.
@@ -52,6 +53,10 @@ pub struct FlushReport {
     /// Of these, versions that aren't known to be lost.
     #[serde(default)]
     pub out_of_reach: OutOfReach,
+    /// Versions that stay staged because no platter can hold a record as long as theirs. Each was
+    /// reported. [`flush_set`](Archive::flush_set) doesn't count them.
+    #[serde(default)]
+    pub too_long: u64,
 }
 
 impl FlushReport {
@@ -64,6 +69,7 @@ impl FlushReport {
         self.unreadable += other.unreadable;
         self.out_of_reach.absent += other.out_of_reach.absent;
         self.out_of_reach.unreadable += other.out_of_reach.unreadable;
+        self.too_long += other.too_long;
     }
 
     /// Versions that stay staged although their staged bytes are damaged or missing.
@@ -80,6 +86,18 @@ struct WrittenPart {
     end: u64,
     /// Number of shards that it consists of.
     shards: u32,
+}
+
+/// Why a version stays staged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Its staged bytes are damaged or missing.
+    Damaged,
+    /// Its staged bytes can't be read now.
+    OutOfReach(Hindrance),
+    /// Its record is longer than the format allows. An earlier version of the program stored such
+    /// objects.
+    TooLong,
 }
 
 /// Where the record and the stored bytes of a version are in staging.

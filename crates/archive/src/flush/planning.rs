@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use fulgurite_codec::PooledCode;
 use fulgurite_domain::{Geometry, SetShape};
+use fulgurite_format::RECORD_BYTES_MAX;
 use fulgurite_glass::{Track, WriteDrive};
 
-use super::{PAGE, Staged, TRACKS_AHEAD, WrittenPart, verifying};
+use super::{Kept, PAGE, Staged, TRACKS_AHEAD, WrittenPart, verifying};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::VersionRowId;
+use crate::catalogue::{VersionRow, VersionRowId};
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, Proportions, SetPlan, disk_geometry};
 use crate::paging::Pager;
 use crate::store::{PlatterStore, StoreError, check_all, platter_bytes};
-use crate::unread::Hindrance;
 
 /// Memory per staged version while a set is planned and written, without its data records.
 const ITEM_MEMORY_BYTES: u64 = 512;
@@ -67,15 +67,25 @@ impl Staged {
     }
 }
 
+/// Staged versions for a set.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) items: Vec<Item>,
+    /// Where the bytes of each item are.
+    pub(super) staged: Vec<Staged>,
+    /// Versions that were skipped because their records are too long, with that length.
+    pub(super) too_long: Vec<(VersionRow, u32)>,
+}
+
 /// Collects staged versions in the order of their names, until they fill a set.
 pub(super) fn gather(
     archive: &Archive,
     capacity: u64,
     up_to: VersionRowId,
-    unreadable: &HashMap<VersionRowId, Option<Hindrance>>,
+    kept: &HashMap<VersionRowId, Kept>,
     written_parts: &HashMap<VersionRowId, WrittenPart>,
-) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
-    let (mut items, mut staged) = (Vec::new(), Vec::new());
+) -> Result<Gathered, ArchiveError> {
+    let mut gathered = Gathered::default();
     let mut bytes = 0;
     let mut pages = Pager::default();
     let memory_max = versions_memory_max(archive);
@@ -83,7 +93,7 @@ pub(super) fn gather(
     while bytes < capacity && memory < memory_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
-        for row in page.into_iter().filter(|row| row.row_id <= up_to && !unreadable.contains_key(&row.row_id)) {
+        for row in page.into_iter().filter(|row| row.row_id <= up_to && !kept.contains_key(&row.row_id)) {
             // A part of a large object may be on platters of earlier sets.
             let written = match written_parts.get(&row.row_id) {
                 Some(part) if part.end == row.stored_bytes => continue,
@@ -96,7 +106,11 @@ pub(super) fn gather(
             };
             // Removed since it was listed.
             let Some((record, data)) = catalogue.staged(row.row_id)? else { continue };
-            items.push(Item {
+            if record.bytes as usize > RECORD_BYTES_MAX {
+                gathered.too_long.push((row, record.bytes));
+                continue;
+            }
+            gathered.items.push(Item {
                 row_id: row.row_id,
                 id: row.id,
                 object_bytes: row.stored_bytes,
@@ -107,14 +121,14 @@ pub(super) fn gather(
             });
             let version = Staged { sealed: row.sealed, record, data };
             memory += version.memory_bytes();
-            staged.push(version);
+            gathered.staged.push(version);
             bytes += row.stored_bytes - written.end;
             if bytes >= capacity || memory >= memory_max {
                 break;
             }
         }
     }
-    Ok((items, staged))
+    Ok(gathered)
 }
 
 /// Chooses the stores for the platters of a set: those with the most free space. A store that

@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 
 use fulgurite_codec::checksum::{Crc64, combine};
 use fulgurite_domain::{Geometry, VersionId};
-use fulgurite_format::{Entry, Header, Member, Shard, TableWriter};
+use fulgurite_format::{Entry, Header, Member, Shard, TableEnd, TableError, TableWriter};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
 use super::{Staged, TRACKS_AHEAD};
@@ -94,14 +94,15 @@ impl SetJob<'_> {
 
     /// Writes the file table of an information platter: once to a sink, to learn its length and
     /// CRC-64 for the header, and once to the platter. Tombstones go onto the first platter.
-    fn write_table(&self, position: usize, crcs: &[u64], sink: &mut dyn io::Write) -> Result<fulgurite_format::TableEnd, ArchiveError> {
+    fn write_table(&self, position: usize, crcs: &[u64], sink: &mut dyn io::Write) -> Result<TableEnd, ArchiveError> {
         let shards = &self.plan.platters[position].shards;
         let tombstones: &[VersionId] = if position == 0 { &self.tombstones } else { &[] };
-        let table_error = |error: fulgurite_format::TableError| match error {
-            fulgurite_format::TableError::Io(error) => ArchiveError::Io { path: "file table".into(), source: error },
-            error => unreachable!("staged records are short enough: {error}"),
+        let io_error = ArchiveError::io("file table".as_ref());
+        let table_error = |version, error| match error {
+            TableError::Io(source) => ArchiveError::Io { path: "file table".into(), source },
+            error => ArchiveError::Unwritable { version, error },
         };
-        let mut table = TableWriter::new(sink, (shards.len() + tombstones.len()) as u64).map_err(|error| table_error(error.into()))?;
+        let mut table = TableWriter::new(sink, (shards.len() + tombstones.len()) as u64).map_err(io_error)?;
         let mut record = Vec::new();
         for (shard, &crc64) in shards.iter().zip(crcs) {
             let (item, staged) = (&self.items[shard.item], &self.staged[shard.item]);
@@ -116,11 +117,11 @@ impl SetJob<'_> {
                 crc64,
                 record: std::mem::take(&mut record),
             };
-            table.push(&entry).map_err(table_error)?;
+            table.push(&entry).map_err(|error| table_error(item.id, error))?;
             record = entry.record;
         }
         for &version in tombstones {
-            table.push(&Entry::tombstone(version)).map_err(table_error)?;
+            table.push(&Entry::tombstone(version)).map_err(|error| table_error(version, error))?;
         }
         Ok(table.finish())
     }

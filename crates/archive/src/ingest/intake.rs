@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 
 use fulgurite_domain::{Attributes, Kind, Modified, ObjectName};
 
-use super::{Buffers, Draft, Piece};
+use super::{Buffers, Draft, Piece, RecordTooLong};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 
@@ -41,6 +41,9 @@ pub enum IntakeError {
     /// A failed commit discarded content of this upload that was already staged.
     #[error("a failed commit discarded the content sent so far; put the object again")]
     GivenUp,
+    /// The object's record would be too long.
+    #[error(transparent)]
+    Record(#[from] RecordTooLong),
     /// The intake was closed.
     #[error("the archive is being closed")]
     Closed,

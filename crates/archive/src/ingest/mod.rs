@@ -29,8 +29,8 @@ use std::sync::Mutex;
 
 use aws_lc_rs::digest;
 use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Digest, ObjectRecord, VersionId};
-use fulgurite_format::{Frames, ObjectKey, STORED_FRAME_BYTES, WrappedKey};
+use fulgurite_domain::{Attributes, Digest, ObjectName, ObjectRecord, VersionId};
+use fulgurite_format::{Frames, ObjectKey, RECORD_BYTES_MAX, STORED_FRAME_BYTES, WrappedKey, record_bytes_at_most};
 
 use crate::archive::Archive;
 use crate::clock::unix_ms;
@@ -49,6 +49,31 @@ pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
 
 pub(crate) fn digest_of(digest: digest::Digest) -> Digest {
     Digest(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+}
+
+/// The record of a version would be longer than the format allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name has {name_bytes} bytes and the attributes {attribute_bytes}: that is too much for the record of an object, which has at most \
+     {RECORD_BYTES_MAX}"
+)]
+pub struct RecordTooLong {
+    /// Bytes of the object's name.
+    pub name_bytes: usize,
+    /// Bytes of its attributes' names and values.
+    pub attribute_bytes: usize,
+}
+
+/// Fails if a version with this name and these attributes can't be stored. Without this, it would
+/// be staged, and could never be written to platters.
+///
+/// # Errors
+/// [`RecordTooLong`] says how long they are.
+pub fn check_record_length(name: &ObjectName, attributes: &Attributes) -> Result<(), RecordTooLong> {
+    if record_bytes_at_most(name, attributes) <= RECORD_BYTES_MAX {
+        return Ok(());
+    }
+    Err(RecordTooLong { name_bytes: name.0.len(), attribute_bytes: attributes.bytes() })
 }
 
 /// An object that was read completely, on its way to the writer.

@@ -19,7 +19,7 @@ use super::files::{ContentCheck, PutReport, Source};
 use super::known::{Known, Skip, SuspectPlatters};
 use super::room::{NoRoom, Reservation, Room};
 use super::stable_file::StableFile;
-use super::{Buffers, Draft, NewObject, Piece, RECORD_BYTES, Sealing, digest_of};
+use super::{Buffers, Draft, NewObject, Piece, RECORD_BYTES, Sealing, check_record_length, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::watch::{Trouble, Watcher};
 
@@ -154,6 +154,7 @@ impl<'a> Worker<'a> {
     }
 
     fn put_stream(&self, reader: &mut dyn Read, name: ObjectName) -> Result<Handled, NotPut> {
+        check_name(&name)?;
         let room = self.reserve(0)?;
         self.put_content(reader, &Facts::unknown(name), room, &|| Ok(()))
     }
@@ -161,6 +162,7 @@ impl<'a> Worker<'a> {
     /// Puts a file, link or folder. Torn content is never stored: a file that changes while it is
     /// read is discarded and read again.
     fn put_path(&self, path: &Path, name: &ObjectName, mut known: Option<&mut dyn ContentCheck>) -> Result<Handled, NotPut> {
+        check_name(name)?;
         for _ in 1..ATTEMPTS_MAX {
             match self.put_path_once(path, name, &mut known) {
                 Err(NotPut::Changed) => std::thread::sleep(RETRY_PAUSE),
@@ -361,6 +363,11 @@ impl<'a> Worker<'a> {
     fn send(&self, message: WriterMessage<'a>) -> Result<(), NotPut> {
         self.writer_tx.send(message).map_err(|_| NotPut::Writer)
     }
+}
+
+/// Fails, before anything is read, if a name is too long for a record.
+fn check_name(name: &ObjectName) -> Result<(), io::Error> {
+    check_record_length(name, &Attributes::default()).map_err(io::Error::other)
 }
 
 /// Content that is compared with what is known of it. The last read fails if it differs, so that

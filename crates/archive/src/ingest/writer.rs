@@ -14,7 +14,7 @@ use crate::staging::{SegmentWriter, Writing};
 
 /// A batch with this many objects and removals is full.
 pub(super) const COMMIT_OBJECTS: usize = 4_096;
-/// A batch is also full after this many stored bytes.
+/// A batch is also full after this many bytes of pieces and records.
 const COMMIT_BYTES: u64 = 64 << 20;
 
 pub(super) struct PieceWriter<'a> {
@@ -35,7 +35,7 @@ pub(super) struct PieceWriter<'a> {
     /// True if the next batch closes its segments, so that a flush can release them while the put
     /// goes on.
     pub(super) close_segments_next: bool,
-    /// Stored bytes since the last batch was taken.
+    /// Bytes of pieces and records since the last batch was taken.
     bytes: u64,
 }
 
@@ -104,6 +104,7 @@ impl<'a> PieceWriter<'a> {
         let replaced = replaced.iter().map(|version| (version.row_id, version.id)).collect();
         let complete = Complete { id, record, sealed_record, wrapped, stored_bytes, data, replaced };
         let record_bytes = complete.record_bytes();
+        self.bytes += record_bytes;
         self.complete.push(complete);
         Ok(Some(record_bytes))
     }

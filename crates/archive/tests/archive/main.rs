@@ -19,6 +19,7 @@ mod golden_glass;
 mod golden_v1;
 mod hostile_platters;
 mod many_objects_at_once;
+mod names_too_long_for_a_record;
 mod neighbours_share_a_read;
 mod old_copies_and_leftovers_cost_nothing;
 mod round_trip;

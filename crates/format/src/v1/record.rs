@@ -9,6 +9,16 @@ use crate::cbor::{Decoder, Encoder, Malformed};
 /// The longest record that a reader accepts, sealed or not.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
+/// The fields of a record except name and attributes, the heads of these, and the tag, at most.
+const FIXED_BYTES_MAX: usize = 256;
+
+/// An upper bound on the length of a record with this name and these attributes, sealed or not. It
+/// is less than 300 bytes too high, plus six for each attribute.
+#[must_use]
+pub fn record_bytes_at_most(name: &ObjectName, attributes: &Attributes) -> usize {
+    FIXED_BYTES_MAX + name.0.len() + attributes.bytes() + 6 * attributes.0.len()
+}
+
 /// Bytes that are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -367,11 +377,32 @@ pub(crate) mod tests {
         let _ = encode_record(&ObjectRecord { name: ObjectName(Vec::new()), ..sample() });
     }
 
+    #[test]
+    fn the_bound_holds_for_the_longest_record() {
+        let attributes = Attributes((0..256).map(|i| (format!("{i:03}"), vec![7; 253])).collect());
+        let modified = Some(Modified { seconds: i64::MIN, nanoseconds: 999_999_999 });
+        let name = ObjectName(vec![b'n'; 1 << 20]);
+        let longest = ObjectRecord {
+            name,
+            version: u64::MAX,
+            size: u64::MAX,
+            modified,
+            mode: Some(0o7777),
+            created_ms: u64::MAX,
+            attributes,
+            ..sample()
+        };
+        let most = record_bytes_at_most(&longest.name, &longest.attributes);
+        let found = encode_record(&longest).len() + crate::TAG_BYTES;
+        assert!((found..found + 300 + 6 * 256).contains(&most), "{found} of {most}");
+    }
+
     proptest! {
         #[test]
         fn every_record_reads_back_and_no_prefix_of_it_does(record in records(), cut: prop::sample::Index) {
             let bytes = encode_record(&record);
             prop_assert!(decode_record(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(bytes.len() + crate::TAG_BYTES <= record_bytes_at_most(&record.name, &record.attributes));
             prop_assert_eq!(decode_record(&bytes), Ok(record));
         }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::staging::StagingError;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Access, Archive, ArchiveError};
+use fulgurite_archive::{Access, Archive, ArchiveError, check_record_length};
 use fulgurite_archive::{Intake, IntakeError, NewObject, Upload};
 use fulgurite_digest::Digest;
 use fulgurite_domain::{Attributes, Digest as Sha256, Kind, ObjectName};
@@ -181,6 +181,7 @@ impl Taking {
         if is_reserved(&name) {
             return Err(unsuitable("the name is reserved for the archive".to_owned()));
         }
+        check_record_length(&name, &Attributes::default()).map_err(|error| unsuitable(error.to_string()))?;
         let sha256 = Sha256(file.sha256.value().try_into().expect("a SHA-256 has 32 bytes"));
         let newest = self.archive.reading().newest(&name).map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
         if let Some(newest) = newest.filter(|newest| newest.record.kind != Kind::DeletionMarker) {

@@ -114,7 +114,7 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
         ));
     }
     let hindered = Outcome::hindered(flushed.out_of_reach.hindrance());
-    Ok(outcome.worst(Outcome::troubled_if(flushed.damaged() > 0)).worst(hindered))
+    Ok(outcome.worst(Outcome::troubled_if(flushed.damaged() > 0 || flushed.too_long > 0)).worst(hindered))
 }
 
 /// How a run ended.

@@ -186,7 +186,7 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
             Ok(report) if count(report, "lost_versions") > 0 => {
                 tracing::error!(?request, %report, "a command found versions that are lost")
             }
-            Ok(report) if ["unsound", "unreadable", "unlisted", "unseen"].iter().any(|name| count(report, name) > 0) => {
+            Ok(report) if ["unsound", "unreadable", "too_long", "unlisted", "unseen"].iter().any(|name| count(report, name) > 0) => {
                 tracing::warn!(?request, %report, "a command found something that is not good");
             }
             Ok(report) => tracing::info!(?request, %report, "finished a command"),

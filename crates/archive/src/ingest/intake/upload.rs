@@ -10,7 +10,7 @@ use super::{Acknowledge, Message, NewObject, Ticket, Unhandled, send};
 use crate::archive::Archive;
 use crate::catalogue::VersionRow;
 use crate::clock::unix_ms;
-use crate::ingest::{Buffers, Piece, RECORD_BYTES, Sealing, Sha256, digest_of};
+use crate::ingest::{Buffers, Piece, RECORD_BYTES, Sealing, Sha256, check_record_length, digest_of};
 
 /// An object being uploaded. Its content is hashed and sealed as it arrives. Dropping the upload
 /// discards it.
@@ -173,6 +173,9 @@ impl Upload {
     /// If its SHA-256 should be stated and was not.
     pub fn finish(mut self, object: NewObject, replaced: Vec<VersionRow>, acknowledge: Acknowledge) {
         assert!(!matches!(self.sealing().hash, Sha256::Stated(None)), "the caller states the SHA-256 before it finishes the upload");
+        if let Err(error) = check_record_length(&object.name, &object.attributes) {
+            return acknowledge(Err(error.into()));
+        }
         if self.payload.len() > self.frame {
             self.seal_frame();
         }
