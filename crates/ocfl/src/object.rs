@@ -1,6 +1,7 @@
 //! Objects, for readers: the inventory, checked against its sidecar, and content.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
@@ -9,7 +10,7 @@ use crate::folder::{Kind, ReadFault, open, read};
 use crate::inventory::{InvalidInventory, Inventory};
 use crate::paths::check_path;
 use crate::report::INVENTORY_BYTES_MAX;
-use crate::spec::{INVENTORY, SMALL_FILE_BYTES, SpecVersion};
+use crate::spec::{EXTENSIONS, INVENTORY, SMALL_FILE_BYTES, SpecVersion};
 use crate::validate::{sidecar_name, stated_digest};
 
 /// An object in a folder.
@@ -105,6 +106,20 @@ impl Object {
             return Err(ObjectError::Declaration { folder: self.folder.clone(), spec: inventory.spec });
         }
         Ok(inventory)
+    }
+
+    /// True if a program has changes of the object that aren't a version yet, by the extension
+    /// 0005-mutable-head.
+    ///
+    /// # Errors
+    /// If the system doesn't say.
+    pub fn has_mutable_head(&self) -> Result<bool, ObjectError> {
+        let path = self.folder.join(EXTENSIONS).join("0005-mutable-head");
+        match fs::symlink_metadata(&path) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+            Err(error) => Err(ObjectError::Read { path, fault: error.into() }),
+        }
     }
 
     /// The identifier in the inventory, whatever the sidecar says.

@@ -6,6 +6,7 @@ use crate::folder::{Kind, ReadFault, declaration_is, list, read};
 use crate::json;
 use crate::layout::{Layout, LayoutError};
 use crate::object::Object;
+use crate::problem::Problem;
 use crate::spec::{EXTENSIONS, SMALL_FILE_BYTES, SpecVersion};
 use crate::walk::{Met, Walk, place_of};
 
@@ -39,6 +40,14 @@ pub enum RootError {
     NotARoot {
         /// The folder.
         folder: PathBuf,
+    },
+    /// Something between the objects may hide others.
+    #[error("{}: {problem}, so objects may be missed", folder.display())]
+    Hidden {
+        /// The folder that contains it.
+        folder: PathBuf,
+        /// What it is.
+        problem: Problem,
     },
     /// The layout file can't be used.
     #[error("{} is not a JSON object with extension and description", path.display())]
@@ -99,16 +108,23 @@ impl StorageRoot {
     }
 
     /// Finds all objects, in the order of their folders' names. Files and empty folders between
-    /// objects are ignored.
+    /// objects are ignored. Symbolic links, which OCFL forbids, are errors, because objects may be
+    /// behind them; so are devices and folders that are nested too deeply.
     ///
     /// Memory depends on the largest folders, not on the number of objects. An error concerns one
     /// folder; the iterator goes on with the next.
     pub fn objects(&self) -> impl Iterator<Item = Result<Object, RootError>> + '_ {
         Walk::new(&self.folder).filter_map(|met| match met {
             Met::Object { folder, .. } => Some(Ok(Object::at(self.folder.join(folder)))),
-            Met::Problem(..) => None,
-            Met::Unreadable(place, fault) => Some(Err(RootError::Read { path: self.folder.join(place), fault })),
+            Met::Problem(_, Problem::FileInHierarchy { .. } | Problem::EmptyFolder) => None,
+            Met::Problem(place, problem) => Some(Err(RootError::Hidden { folder: self.at(&place), problem })),
+            Met::Unreadable(place, fault) => Some(Err(RootError::Read { path: self.at(&place), fault })),
         })
+    }
+
+    fn at(&self, place: &str) -> PathBuf {
+        // Joining "" would add a slash.
+        if place.is_empty() { self.folder.clone() } else { self.folder.join(place) }
     }
 
     /// An object's folder relative to the storage root, with `/`, for reports.
@@ -152,4 +168,45 @@ pub(crate) fn layout_name(text: &str) -> Option<String> {
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, RootError> {
     let bytes = read(path, SMALL_FILE_BYTES).map_err(|fault| RootError::Read { path: path.to_owned(), fault })?;
     Ok(String::from_utf8(bytes).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_may_hide_objects_is_an_error_and_the_others_follow() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        let file = |path: &str| {
+            fs::create_dir_all(at(path).parent().expect("a folder")).expect("folders");
+            fs::write(at(path), "").expect("written");
+        };
+        fs::write(at("0=ocfl_1.1"), "ocfl_1.1\n").expect("written");
+        for path in ["README", "a/0=ocfl_object_1.1", "b/stray", "c/d/0=ocfl_object_1.1", "z/0=ocfl_object_1.1"] {
+            file(path);
+        }
+        fs::create_dir(at("empty")).expect("a folder");
+        std::os::unix::fs::symlink(at("a"), at("link")).expect("a link");
+        std::os::unix::fs::symlink(at("a"), at("c/link")).expect("a link");
+        let _socket = std::os::unix::net::UnixListener::bind(at("c/socket")).expect("a socket");
+        file(&format!("{}/x", vec!["deep"; 300].join("/")));
+        let root = StorageRoot::open(folder.path()).expect("a storage root");
+        let (mut objects, mut errors) = (Vec::new(), Vec::new());
+        for met in root.objects() {
+            match met {
+                Ok(object) => objects.push(root.place(&object)),
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        assert_eq!(objects, ["a", "c/d", "z"]);
+        assert_eq!(errors.len(), 4, "{errors:?}");
+        for (error, says) in
+            errors.iter().zip([": \"link\" is a symbolic", "c: \"link\" is a symbolic", "c: \"socket\" is neither", "deeper than 256"])
+        {
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }

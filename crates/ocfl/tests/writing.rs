@@ -94,6 +94,32 @@ fn a_new_version_stores_only_new_content() {
 }
 
 #[test]
+fn a_version_relies_on_content_of_earlier_versions_only_if_it_is_whole() {
+    let (_folder, root) = root();
+    let object = object(&root, "urn:x", &[("a", "one"), ("b", "two")]);
+    let path = object.folder().join("v1/content/a");
+    let known = [digest(b"one", Algorithm::Sha512)];
+    let says = |expected: &str| {
+        let mut writer = root.new_version(&object, &[], info("second")).unwrap();
+        for known in [&known[..], &[]] {
+            match writer.add("again", &mut &b"one"[..], known) {
+                Err(WriteError::DamagedContent { path, what, .. }) => assert_eq!((&*path, what), ("v1/content/a", expected)),
+                other => panic!("{other:?}"),
+            }
+        }
+        // Other content can be added.
+        writer.add("b", &mut &b"two"[..], &[]).unwrap();
+    };
+    fs::write(&path, "One").unwrap();
+    says("does not have the digest that the inventory states");
+    fs::remove_file(&path).unwrap();
+    says("is missing");
+    std::os::unix::fs::symlink("b", &path).unwrap();
+    let mut writer = root.new_version(&object, &[], info("second")).unwrap();
+    assert!(matches!(writer.add("again", &mut &b"one"[..], &[]), Err(WriteError::Object(_))));
+}
+
+#[test]
 fn content_added_and_removed_again_leaves_nothing_behind() {
     let (_folder, root) = root();
     let options = ObjectOptions { algorithm: Algorithm::Sha256, fixity: vec![Algorithm::Md5] };

@@ -4,6 +4,7 @@
 //! see it whole or not at all. Content that the object has already is not stored again.
 
 mod durable;
+mod existing;
 mod names;
 mod staging;
 mod version;
@@ -129,6 +130,17 @@ pub enum WriteError {
     Damaged {
         /// The object's folder.
         object: PathBuf,
+        /// What was noticed.
+        what: &'static str,
+    },
+    /// A file of an earlier version, which the new version would rely on, isn't what the inventory
+    /// says.
+    #[error("the object {} is damaged: its content file {path:?} {what}; validate it", object.display())]
+    DamagedContent {
+        /// The object's folder.
+        object: PathBuf,
+        /// The content path.
+        path: String,
         /// What was noticed.
         what: &'static str,
     },

@@ -1,6 +1,6 @@
 //! Builds a version of an object.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::ops::Bound;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_digest::{Algorithm, Digest, Digester};
 
 use super::durable::{at, create_folders, exists, rename, sync_folder, sync_folders, write_file};
+use super::existing::check_content;
 use super::names::ContentNames;
 use super::staging::Staging;
 use super::{LOGICAL_PATH_BYTES_MAX, ObjectOptions, VersionInfo, WriteError};
@@ -17,7 +18,7 @@ use crate::inventory::{Content, FixityBlock, FixityEntry, FixityKind, Inventory,
 use crate::object::{Object, digest};
 use crate::paths::check_path;
 use crate::report::INVENTORY_BYTES_MAX;
-use crate::spec::{EXTENSIONS, INVENTORY, SpecVersion, VersionName};
+use crate::spec::{INVENTORY, SpecVersion, VersionName};
 use crate::validate::sidecar_name;
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -39,6 +40,8 @@ pub struct VersionWriter {
     /// Contents before this index belong to earlier versions.
     first_new: usize,
     by_digest: HashMap<Digest, usize>,
+    /// Contents of earlier versions that were read and found right.
+    checked: HashSet<usize>,
     fixity_index: HashMap<(Algorithm, Box<str>), usize>,
     state: BTreeMap<Box<str>, Named>,
     names: ContentNames,
@@ -106,7 +109,7 @@ impl VersionWriter {
     ) -> Result<Self, WriteError> {
         let inventory = object.inventory()?;
         let folder = object.folder();
-        if exists(&folder.join(EXTENSIONS).join("0005-mutable-head"))? {
+        if object.has_mutable_head()? {
             return Err(WriteError::MutableHead { object: folder.to_owned() });
         }
         let damaged = |what| WriteError::Damaged { object: folder.to_owned(), what };
@@ -174,10 +177,17 @@ impl VersionWriter {
             info,
             fixity,
             by_digest,
+            checked: HashSet::new(),
             fixity_index,
             state,
             names: ContentNames::default(),
         })
+    }
+
+    /// The object's identifier.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.inventory.id
     }
 
     /// The name of the version being built.
@@ -192,11 +202,13 @@ impl VersionWriter {
     }
 
     /// Adds content under a logical path, or replaces what an earlier version has there. Content
-    /// is read once, to its end, and compared with the digests that are known of it.
+    /// is read once, to its end, and compared with the digests that are known of it. If an earlier
+    /// version has this content, it isn't stored again; its file is read first, to be sure.
     ///
     /// # Errors
-    /// If the path can't be used, content can't be read or stored, or doesn't have a known digest.
-    /// The version stays as it was, and more content can be added.
+    /// If the path can't be used, content can't be read or stored, or doesn't have a known digest,
+    /// or if the earlier version's file of it is damaged. The version stays as it was, and more
+    /// content can be added.
     pub fn add(&mut self, logical_path: &str, content: &mut dyn Read, known: &[Digest]) -> Result<Added, WriteError> {
         self.check_logical_path(logical_path)?;
         let mut algorithms = vec![self.inventory.algorithm];
@@ -222,7 +234,13 @@ impl VersionWriter {
         let main = of(self.inventory.algorithm).clone();
         let existing = self.by_digest.get(&main).copied();
         let index = match existing {
-            Some(index) => index,
+            Some(index) => {
+                if index < self.first_new && !self.checked.contains(&index) {
+                    check_content(&self.object, &self.inventory.manifest[index], self.inventory.algorithm)?;
+                    self.checked.insert(index);
+                }
+                index
+            }
             None => self.store(logical_path, main, &digests, &incoming)?,
         };
         self.state.insert(logical_path.into(), Named { content: index, is_new: true });
@@ -387,7 +405,7 @@ fn fixity_entries(blocks: &mut Vec<FixityBlock>, algorithm: Algorithm) -> &mut V
 }
 
 /// Reads content to its end, computes its digests, and writes it to a file, which is synced.
-fn copy(
+pub(super) fn copy(
     logical_path: &str,
     content: &mut dyn Read,
     mut file: Option<File>,
