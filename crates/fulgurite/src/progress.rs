@@ -2,7 +2,7 @@
 //! answers.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -39,6 +39,8 @@ pub(crate) struct Progress {
     stored: Mutex<Vec<Value>>,
     /// Paths that could not be stored, with the reason.
     not_stored: Mutex<Vec<Value>>,
+    /// All of these paths, if an import wants to know them.
+    missed: Option<Mutex<Vec<PathBuf>>>,
     /// Objects restored under another name.
     renamed: Mutex<Vec<Value>>,
     /// Takes acknowledged versions, for a PREMIS document.
@@ -58,15 +60,16 @@ impl Progress {
             objects: AtomicU64::new(0),
             stored: Mutex::default(),
             not_stored: Mutex::default(),
+            missed: None,
             renamed: Mutex::default(),
             provenance: None,
             lost: None,
         }
     }
 
-    /// For an import that describes what it does.
+    /// For an import, which may describe what it does.
     pub(crate) fn of_import(quiet: bool, provenance: Option<Arc<Provenance>>) -> Self {
-        Self { provenance, ..Self::new(quiet) }
+        Self { provenance, missed: Some(Mutex::default()), ..Self::new(quiet) }
     }
 
     /// Also collects lost versions, for a JSON answer.
@@ -91,6 +94,11 @@ impl Progress {
 
     pub(crate) fn take_not_stored(&self) -> Vec<Value> {
         std::mem::take(&mut lock(&self.not_stored))
+    }
+
+    /// The paths that an import could not store since the last call.
+    pub(crate) fn take_missed(&self) -> Vec<PathBuf> {
+        self.missed.as_ref().map_or_else(Vec::new, |missed| std::mem::take(&mut lock(missed)))
     }
 
     pub(crate) fn take_renamed(&self) -> Vec<Value> {
@@ -156,6 +164,9 @@ impl Progress {
 
     /// The message for a path that is not stored, which is also collected.
     fn missed(&self, kind: &str, path: &Path, why: &str) -> (String, String, Value) {
+        if let Some(missed) = &self.missed {
+            lock(missed).push(path.to_owned());
+        }
         let path = text::path(path);
         let value = json!({ "path": path, "why": why });
         remember(&self.not_stored, &value);

@@ -35,8 +35,10 @@ pub(crate) enum Export {
     ///
     /// Every byte is checked as `get` does, and the version appears as a whole or not at all. If
     /// the object exists, its new version has exactly the objects below NAME; if these are what
-    /// its newest version has already, nothing is written. The inventory that `import ocfl` keeps
-    /// in NAME/.ocfl/ is not exported.
+    /// its newest version has already, nothing is written. Content that the object has already
+    /// isn't stored again; its files are read, and a damaged or missing one ends the export. The
+    /// object must be where the storage root's layout puts it: it isn't searched for elsewhere. The
+    /// inventory that `import ocfl` keeps in NAME/.ocfl/ is not exported.
     ///
     /// OCFL objects contain neither empty folders nor symbolic links, and only names in UTF-8.
     Ocfl(Box<ocfl::Object>),

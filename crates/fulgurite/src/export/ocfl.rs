@@ -44,7 +44,8 @@ pub(crate) struct Object {
     /// is ":". Default: 0003
     #[arg(long, value_name = "LAYOUT", value_parser = parse_layout)]
     layout: Option<Layout>,
-    /// Add digests of this algorithm to the fixity block; repeat the option for several
+    /// Add digests of this algorithm to the fixity block, for content that the object doesn't have
+    /// yet; repeat the option for several
     #[arg(long = "fixity", value_name = "NAME", value_parser = parse_algorithm)]
     fixity: Vec<Algorithm>,
     /// Why the version is made
@@ -89,11 +90,13 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
     let existing = root.object(&id)?;
     let exists = existing.folder().symlink_metadata().is_ok();
     let mut writer = if exists {
-        let found = existing.inventory()?;
-        if found.id() != id {
-            bail!("{} has the object {:?}, not {id:?}", text::path(existing.folder()), found.id());
+        // First of all: this takes back a version that a crash interrupted, without which the
+        // inventory may not match its sidecar.
+        let writer = root.new_version(&existing, &command.fixity, info)?;
+        if writer.id() != id {
+            bail!("{} has the object {:?}, not {id:?}", text::path(existing.folder()), writer.id());
         }
-        root.new_version(&existing, &command.fixity, info)?
+        writer
     } else {
         root.create_object(&id, &ObjectOptions { fixity: command.fixity.clone(), ..ObjectOptions::default() }, info)?
     };
@@ -118,6 +121,9 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
     if before.is_some_and(|before| before == state(&writer)) {
         describe(provenance.as_ref(), &archive, None)?;
         session.say(&format!("{} is unchanged in {}; no version was written.", text::harmless(&id), text::path(&command.into)));
+        if !command.fixity.is_empty() {
+            session.warn("--fixity had no effect: it adds digests of content that the object doesn't have yet, and there is none.");
+        }
         session.answer(
             || json!({ "object": id, "place": place, "version": null, "files": files, "bytes": total, "left_out": survey.left_out }),
         );

@@ -1,15 +1,16 @@
 //! `import ocfl`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fulgurite_archive::check_record_length;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_digest::{Algorithm, Digest};
-use fulgurite_domain::ObjectName;
+use fulgurite_domain::{Attributes, ObjectName};
 use fulgurite_ocfl::{
     ContentFile, INVENTORY, Inventory, Object, RootError, Scope, StorageRoot, ValidateOptions, Verdict, Version, validate_object,
 };
@@ -19,7 +20,7 @@ use crate::list::trimmed;
 use crate::object_id;
 use crate::premis::Premis;
 use crate::put::storable_name;
-use crate::text::count;
+use crate::text::{self, count};
 
 /// The folder, below an object's logical paths, for its inventory.
 pub(crate) const INVENTORIES: &str = ".ocfl";
@@ -64,7 +65,23 @@ impl Objects {
 #[derive(Default)]
 pub(super) struct Batch {
     sources: Vec<Listed>,
-    objects: u64,
+    /// Their folders.
+    objects: Vec<PathBuf>,
+    /// The names in the archive of all objects that this command has accepted, and their folders.
+    /// The catalogue doesn't know those whose files aren't stored yet.
+    taken: BTreeMap<Vec<u8>, PathBuf>,
+}
+
+impl Batch {
+    /// An object of this command with the same name in the archive, or with one above or below it.
+    /// Storing both would mix them.
+    fn clash(&self, name: &[u8]) -> Option<&Path> {
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let above = slashes.chain([name.len()]).find_map(|end| self.taken.get(&name[..end]));
+        let start = [name, b"/"].concat();
+        let below = || self.taken.range(start.clone()..).next().filter(|(other, _)| other.starts_with(&start)).map(|(_, path)| path);
+        above.or_else(below).map(PathBuf::as_path)
+    }
 }
 
 impl Importer<'_> {
@@ -116,10 +133,19 @@ impl Importer<'_> {
                 return Ok(());
             }
         }
+        if object.has_mutable_head()? {
+            self.say_finding(path, false, "it has a mutable head, whose changes are not a version yet; they are not stored");
+        }
         let inventory = object.inventory()?;
         let folder = join(folder, &object_id::encode(inventory.id()));
         if is_reserved(&ObjectName(folder.clone())) {
             self.refuse(path, "its identifier is a name that is reserved for the archive; store it below another with --to");
+            return Ok(());
+        }
+        if let Some(other) = batch.clash(&folder) {
+            let name = ObjectName(folder).display();
+            let why = format!("{} is imported as {name}, too; give each its own name with --to", text::path(other));
+            self.refuse(path, &why);
             return Ok(());
         }
         let sources = match sources(object, &inventory, &folder, all_versions) {
@@ -129,29 +155,34 @@ impl Importer<'_> {
                 return Ok(());
             }
         };
+        if let Some(error) = sources.iter().find_map(|source| check_record_length(&source.name, &Attributes::default()).err()) {
+            self.refuse(path, &format!("a logical path is too long to be stored: {error}"));
+            return Ok(());
+        }
         let names: HashSet<&[u8]> = sources.iter().filter_map(|source| source.name.0.get(folder.len() + 1..)).collect();
         if let Some(stranger) = self.stranger(&folder, &|below| names.contains(below))? {
             self.refuse_stranger(path, &folder, &stranger);
             return Ok(());
         }
         batch.sources.extend(sources);
-        batch.objects += 1;
+        batch.objects.push(path.to_owned());
+        batch.taken.insert(folder, path.to_owned());
         if batch.sources.len() >= BATCH_FILES { self.put_batch(batch) } else { Ok(()) }
     }
 
     /// Stores the files of the objects that were validated.
     pub(super) fn put_batch(&mut self, batch: &mut Batch) -> Result<()> {
-        if batch.objects == 0 {
+        if batch.objects.is_empty() {
             return Ok(());
         }
-        let Batch { sources, objects } = std::mem::take(batch);
-        let report = self.put(sources.into_iter())?;
-        match report.failed + report.unstable {
-            0 => self.imported += objects,
-            missed => {
-                // Which of the objects they belong to is clear from their names, printed above.
-                self.refused += missed.min(objects);
-                self.imported += objects.saturating_sub(missed);
+        let (sources, objects) = (std::mem::take(&mut batch.sources), std::mem::take(&mut batch.objects));
+        self.put(sources.into_iter())?;
+        let missed = self.progress.take_missed();
+        for object in objects {
+            if missed.iter().any(|path| path.starts_with(&object)) {
+                self.refuse(&object, "not all of its files were stored, see above");
+            } else {
+                self.imported += 1;
             }
         }
         Ok(())
@@ -200,8 +231,8 @@ fn sources(object: &Object, inventory: &Inventory, folder: &[u8], all_versions: 
 fn sidecar_digest(path: &Path, algorithm: Algorithm) -> Result<Digest> {
     use std::io::Read;
     let mut text = String::new();
-    let file = std::fs::File::open(path).with_context(|| crate::text::path(path))?;
-    file.take(SIDECAR_BYTES_MAX).read_to_string(&mut text).with_context(|| crate::text::path(path))?;
+    let file = std::fs::File::open(path).with_context(|| text::path(path))?;
+    file.take(SIDECAR_BYTES_MAX).read_to_string(&mut text).with_context(|| text::path(path))?;
     let digits = text.split([' ', '\t']).next().unwrap_or_default();
-    Digest::from_hex(algorithm, digits).with_context(|| format!("{} has no {algorithm} digest", crate::text::path(path)))
+    Digest::from_hex(algorithm, digits).with_context(|| format!("{} has no {algorithm} digest", text::path(path)))
 }

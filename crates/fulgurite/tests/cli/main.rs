@@ -24,6 +24,7 @@ mod migrating;
 mod migration_digests;
 mod migration_states;
 mod names;
+mod ocfl;
 mod old_catalogue;
 mod pictures;
 mod premis;
