@@ -58,7 +58,11 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
                 let entry = entry?;
                 let digests = entry.digests.iter().map(|digest| (digest.algorithm().name(), digest.hex()));
                 let digests: std::collections::BTreeMap<_, _> = digests.collect();
-                writeln!(out, "{}", serde_json::json!({"path": entry.path, "bytes": entry.bytes, "digests": digests}))?;
+                writeln!(
+                    out,
+                    "{}",
+                    serde_json::json!({"path": String::from_utf8_lossy(&entry.path), "bytes": entry.bytes, "digests": digests})
+                )?;
             }
             Ok(true)
         }

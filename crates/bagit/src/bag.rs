@@ -337,7 +337,8 @@ pub struct InventoryEntry {
     /// Whether it is in the payload folder or beside it.
     pub scope: Scope,
     /// Path relative to the bag's folder: as in the folder, or as listed if the file is missing.
-    pub path: String,
+    /// Only files that no manifest lists can have one that isn't UTF-8.
+    pub path: Vec<u8>,
     /// Bytes of the file, or as fetch.txt states them.
     pub bytes: Option<u64>,
     /// One for each algorithm, weakest first. A digest is left out if a manifest contradicts
@@ -380,7 +381,7 @@ impl Inventory {
         digests.sort();
         digests.dedup();
         Some(InventoryEntry {
-            path: String::from_utf8_lossy(&matched.path).into_owned(),
+            path: matched.path,
             bytes: matched.present.map(crate::matching::Present::bytes).or(matched.fetched.and_then(|fetched| fetched.bytes)),
             digests,
             scope,

@@ -191,14 +191,14 @@ impl Bag {
     }
 
     fn check_tag_file(&self, matched: &Matched, add: &dyn Fn(Finding)) {
-        let Ok(path) = std::str::from_utf8(&matched.path) else { return };
-        let described = self.manifests().iter().find(|manifest| manifest.name == path).map(|manifest| manifest.scope);
+        let path = matched.path.as_slice();
+        let described = self.manifests().iter().find(|manifest| manifest.name.as_bytes() == path).map(|manifest| manifest.scope);
         let mut has_tag_manifests = false;
         for (index, manifest) in self.manifests().iter().enumerate().filter(|(_, manifest)| manifest.scope == Scope::Tags) {
             has_tag_manifests = true;
             let is_listed = matched.listed.iter().any(|listed| listed.manifest == index);
             if is_listed && described == Some(Scope::Tags) {
-                let problem = Problem::NotForTagManifests { path: path.to_owned(), kind: "tag manifest" };
+                let problem = Problem::NotForTagManifests { path: String::from_utf8_lossy(path).into_owned(), kind: "tag manifest" };
                 add(self.rule_since_1_0(Place::file(manifest.name.clone()), problem));
             }
             if !is_listed && described == Some(Scope::Payload) && !matched.is_alias {

@@ -6,6 +6,10 @@
 
 mod draft;
 
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
 use draft::{Draft, MD5_OF_ABC};
 use fulgurite_bagit::{Depth, Options, Problem, Verdict};
 
@@ -278,7 +282,7 @@ fn an_inventory_lists_each_payload_file_once_with_all_digests() {
             .iter()
             .map(|entry| {
                 (
-                    entry.path.as_str(),
+                    str::from_utf8(&entry.path).unwrap(),
                     entry.bytes,
                     entry.is_present,
                     entry.digests.iter().map(|digest| digest.algorithm().name()).collect::<Vec<_>>(),
@@ -297,4 +301,17 @@ fn an_inventory_lists_each_payload_file_once_with_all_digests() {
         );
         assert_eq!(inventory.report().errors(), 1);
     }
+}
+
+#[test]
+fn a_tag_file_whose_name_is_not_utf_8_is_listed_under_its_own_name() {
+    let draft = Draft::new("1.0").put("m\u{fffd}", "other").tag_manifest();
+    fs::write(draft.root().join(OsStr::from_bytes(b"m\xff")), "Latin").unwrap();
+    let report = draft.bag().validate(&Options::default()).unwrap();
+    let unlisted = report.findings().iter().filter(|finding| finding.problem == Problem::UnlistedTagFile);
+    assert_eq!((report.errors(), unlisted.count()), (0, 1), "{:?}", report.findings());
+    let files = draft.bag().all_files(&Options::default()).unwrap().map(|entry| entry.unwrap().path);
+    let found: Vec<Vec<u8>> = files.filter(|path| path.starts_with(b"m") && !path.ends_with(b".txt")).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.contains(&b"m\xff".to_vec()) && found.contains(&"m\u{fffd}".as_bytes().to_vec()), "{found:?}");
 }

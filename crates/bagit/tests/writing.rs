@@ -48,7 +48,7 @@ fn assert_valid(bag: &Path, names: &[&str]) {
         .unwrap()
         .inventory(&Options::default())
         .unwrap()
-        .map(|entry| entry.map(|entry| (entry.path, entry.digests.len())).unwrap())
+        .map(|entry| entry.map(|entry| (String::from_utf8(entry.path).unwrap(), entry.digests.len())).unwrap())
         .collect();
     let expected: BTreeMap<String, usize> = names.iter().map(|name| (format!("data/{name}"), 3)).collect();
     assert_eq!(entries, expected);
@@ -263,8 +263,10 @@ fn all_files_are_listed_with_the_digests_of_their_own_manifests() {
     writer.finish().unwrap();
     fs::write(bag.join("unlisted"), "x").unwrap();
     let files = Bag::open(&bag).unwrap().all_files(&Options::default()).unwrap();
-    let found: BTreeMap<String, (Scope, usize)> =
-        files.map(|entry| entry.unwrap()).map(|entry| (entry.path, (entry.scope, entry.digests.len()))).collect();
+    let found: BTreeMap<String, (Scope, usize)> = files
+        .map(|entry| entry.unwrap())
+        .map(|entry| (String::from_utf8(entry.path).unwrap(), (entry.scope, entry.digests.len())))
+        .collect();
     assert_eq!(found["data/a"], (Scope::Payload, 3));
     for listed in ["bagit.txt", "bag-info.txt", "meta/notes", "manifest-md5.txt"] {
         assert_eq!(found[listed], (Scope::Tags, 3), "{listed}");

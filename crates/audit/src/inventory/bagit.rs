@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use fulgurite_bagit::{Bag, Inventory, Options, Scope, Severity};
+use fulgurite_places::location_of;
 
 use super::{InventoryError, LineProblem, Row, check_name};
 use crate::copy::Expected;
@@ -63,11 +64,13 @@ impl Iterator for BagRows {
                 return self.fault().map(Err);
             }
         };
+        // Two paths must never become one name, as they could with replacement characters.
+        let path = location_of(&entry.path);
         if entry.scope == Scope::Payload && entry.digests.is_empty() {
-            return Some(Err(InventoryError::UnlistedPayload { folder: self.folder.clone(), path: entry.path }));
+            return Some(Err(InventoryError::UnlistedPayload { folder: self.folder.clone(), path: path.into_owned() }));
         }
         let expected = Expected { bytes: entry.bytes, digests: entry.digests };
-        Some(row(&self.name_prefix, &self.location_prefix, &entry.path, expected).map_err(|problem| InventoryError::Line {
+        Some(row(&self.name_prefix, &self.location_prefix, &path, expected).map_err(|problem| InventoryError::Line {
             path: self.folder.clone(),
             line: 0,
             problem,
@@ -89,7 +92,9 @@ pub(super) fn row(name_prefix: &str, location_prefix: &str, path: &str, mut expe
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
 
     use fulgurite_bagit::{BagWriter, WriteOptions};
     use fulgurite_digest::Algorithm;
@@ -123,6 +128,21 @@ mod tests {
         let unlisted = find("b/tagmanifest-md5.txt");
         assert!(unlisted.expected.bytes.is_some() && unlisted.expected.digests.is_empty());
         assert_eq!(rows.len(), 2 + 2 + 4);
+    }
+
+    #[test]
+    fn tag_files_whose_names_are_not_utf_8_have_names_of_their_own() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let bag = folder.path().join("bag");
+        BagWriter::create(&bag, WriteOptions::default()).expect("created").finish().expect("finished");
+        for (name, content) in [(&b"m\xff"[..], "Latin"), ("m\u{fffd}".as_bytes(), "other")] {
+            fs::write(bag.join(OsStr::from_bytes(name)), content).expect("written");
+        }
+        let rows: Vec<Row> = rows(&bag).into_iter().collect::<Result<_, _>>().expect("all rows are good");
+        let mut found: Vec<&str> =
+            rows.iter().map(|row| row.name.as_str()).filter(|name| name.starts_with("b/m") && !name.ends_with(".txt")).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["b/m\u{201b}FF", "b/m\u{fffd}"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `import bagit`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -181,11 +181,11 @@ fn sources<'a>(
 }
 
 fn source(path: &Path, name: &[u8], entry: InventoryEntry) -> Listed {
-    let below = match entry.scope {
-        Scope::Payload => entry.path.strip_prefix(PAYLOAD).unwrap_or(&entry.path).to_owned(),
-        Scope::Tags => format!("{TAG_FILES}/{}", entry.path),
+    let object = match entry.scope {
+        Scope::Payload => [name, entry.path.strip_prefix(PAYLOAD.as_bytes()).unwrap_or(&entry.path)].join(&b'/'),
+        Scope::Tags => [name, TAG_FILES.as_bytes(), &entry.path].join(&b'/'),
     };
-    Listed::new(path.join(&entry.path), [name, below.as_bytes()].join(&b'/'), entry.digests)
+    Listed::new(path.join(OsStr::from_bytes(&entry.path)), object, entry.digests)
 }
 
 /// Where a bag has the file of an object, given the object's name below the bag's.
