@@ -20,7 +20,7 @@ mod text;
 mod xml;
 
 pub use json_ld::JsonLdWriter;
-pub use record::{Agent, Event, EventType, FileObject, Fixity, Identifier, Link, ObjectRole, Outcome, Timestamp};
+pub use record::{Agent, Event, EventType, FileObject, Fixity, Identifier, Link, ObjectRole, Outcome, Timestamp, original_name};
 pub use xml::XmlWriter;
 
 /// Why a document can't be written.

@@ -1,6 +1,6 @@
 //! Events, objects and what they consist of.
 
-use crate::PremisError;
+use crate::{PremisError, text};
 
 /// An identifier of an event, an object or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,6 +16,22 @@ impl Identifier {
     pub fn new(kind: impl Into<String>, value: impl Into<String>) -> Self {
         Self { kind: kind.into(), value: value.into() }
     }
+
+    /// The identifier that is a name of any bytes. If these aren't UTF-8, they are percent-encoded,
+    /// and the kind ends with `(percent-encoded)`.
+    #[must_use]
+    pub fn of_name(kind: &str, name: &[u8]) -> Self {
+        let (value, is_encoded) = text::for_name(name);
+        Self::new(if is_encoded { text::marked_kind(kind) } else { kind.to_owned() }, value)
+    }
+}
+
+/// The text for an original name of any bytes. If these aren't UTF-8, they are percent-encoded
+/// after the prefix `percent-encoded: `.
+#[must_use]
+pub fn original_name(name: &[u8]) -> String {
+    let (text, is_encoded) = text::for_name(name);
+    if is_encoded { text::marked(&text) } else { text.into_owned() }
 }
 
 /// A point in time, in UTC without leap seconds.
@@ -235,7 +251,7 @@ pub struct FileObject {
     pub bytes: Option<u64>,
     /// Name of its format, such as a media type. The schema requires one; `None` writes `unknown`.
     pub format: Option<String>,
-    /// Its name when it came in.
+    /// Its name when it came in; see [`original_name`].
     pub original_name: Option<String>,
     /// Where it is stored.
     pub location: Option<Identifier>,

@@ -2,13 +2,24 @@
 //!
 //! XML 1.0 can't contain most control characters, nor U+FFFE and U+FFFF, not even escaped. A text
 //! that has one is percent-encoded: those characters and the percent sign become `%` and two
-//! hexadecimal digits for each byte of UTF-8. The text is marked, so that it can be decoded.
+//! hexadecimal digits for each byte of UTF-8. The text is marked, so that it can be decoded. Names
+//! that aren't UTF-8 are encoded and marked in the same way, in JSON-LD too.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Marks a text that is percent-encoded.
-pub(crate) const MARK: &str = "percent-encoded";
+const MARK: &str = "percent-encoded";
+
+/// A text that is percent-encoded, with the mark before it.
+pub(crate) fn marked(encoded: &str) -> String {
+    format!("{MARK}: {encoded}")
+}
+
+/// The kind of an identifier whose value is percent-encoded.
+pub(crate) fn marked_kind(kind: &str) -> String {
+    format!("{kind} ({MARK})")
+}
 
 fn is_allowed(character: char) -> bool {
     !matches!(character, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}')
@@ -20,6 +31,23 @@ pub(crate) fn for_xml(text: &str) -> (Cow<'_, str>, bool) {
         return (Cow::Borrowed(text), false);
     }
     (Cow::Owned(percent_encode(text, |character| is_allowed(character) && character != '%')), true)
+}
+
+/// Returns the text for a name that may not be UTF-8, and whether it is percent-encoded: then every
+/// byte that is part of no character, and what XML 1.0 can't contain, is `%` and two digits.
+pub(crate) fn for_name(name: &[u8]) -> (Cow<'_, str>, bool) {
+    if let Ok(text) = std::str::from_utf8(name) {
+        return (Cow::Borrowed(text), false);
+    }
+    let mut encoded = String::with_capacity(name.len() + 8);
+    for chunk in name.utf8_chunks() {
+        encoded += &percent_encode(chunk.valid(), |character| is_allowed(character) && character != '%');
+        for byte in chunk.invalid() {
+            // Writing to a string can't fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    (Cow::Owned(encoded), true)
 }
 
 fn percent_encode(text: &str, keep: impl Fn(char) -> bool) -> String {
@@ -101,6 +129,12 @@ mod tests {
         assert_eq!(for_xml("100% <é>\t\r\n\u{7f}\u{10000}"), (Cow::Borrowed("100% <é>\t\r\n\u{7f}\u{10000}"), false));
         let (text, is_encoded) = for_xml("100%\u{1}\u{ffff}\0");
         assert_eq!((&*text, is_encoded), ("100%25%01%EF%BF%BF%00", true));
+    }
+
+    #[test]
+    fn only_names_that_are_not_utf_8_are_encoded_for_every_form() {
+        assert_eq!(for_name("100%\u{1}é".as_bytes()), (Cow::Borrowed("100%\u{1}é"), false));
+        assert_eq!(for_name(b"caf\xe9 100%\x01\xc3\xa9"), (Cow::Owned("caf%E9 100%25%01é".to_owned()), true));
     }
 
     #[test]

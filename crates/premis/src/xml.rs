@@ -1,10 +1,11 @@
 //! PREMIS 3 as XML, in the order of elements that its schema requires.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use crate::PremisError;
 use crate::record::{Agent, Event, FileObject, Identifier};
-use crate::text::{self, MARK};
+use crate::text;
 
 const VOCABULARIES: &str = "http://id.loc.gov/vocabulary/preservation/";
 
@@ -170,11 +171,11 @@ impl<W: Write> XmlWriter<W> {
     /// Writes an element with a term of a vocabulary, if it has one there.
     fn term(&mut self, indent: usize, name: &str, text: &str, term: Option<(&str, &str)>) -> Result<(), PremisError> {
         let (text, is_encoded) = text::for_xml(text);
-        let mark = if is_encoded { format!("{MARK}: ") } else { String::new() };
+        let text = if is_encoded { Cow::Owned(text::marked(&text)) } else { text };
         let attributes = term.map_or_else(String::new, |(vocabulary, uri)| {
             format!(" authority=\"{vocabulary}\" authorityURI=\"{VOCABULARIES}{vocabulary}\" valueURI=\"{uri}\"")
         });
-        self.raw(&format!("{:indent$}<premis:{name}{attributes}>{mark}{}</premis:{name}>\n", "", text::escape(&text)))
+        self.raw(&format!("{:indent$}<premis:{name}{attributes}>{}</premis:{name}>\n", "", text::escape(&text)))
     }
 
     /// Writes an identifier's element, with its type and value, and a role if it is a link.
@@ -186,7 +187,7 @@ impl<W: Write> XmlWriter<W> {
         role: Option<(&str, &str, &str, &str)>,
     ) -> Result<(), PremisError> {
         let (value, is_encoded) = text::for_xml(&identifier.value);
-        let kind = if is_encoded { format!("{} ({MARK})", identifier.kind) } else { identifier.kind.clone() };
+        let kind = if is_encoded { text::marked_kind(&identifier.kind) } else { identifier.kind.clone() };
         let deeper = indent + 2;
         self.raw(&format!("{:indent$}<premis:{name}>\n", ""))?;
         self.text(deeper, &format!("{name}Type"), &kind)?;

@@ -15,6 +15,7 @@ mod ocfl;
 pub(crate) use self::bagit::{TAG_FILES, read_profile};
 pub(crate) use self::ocfl::INVENTORIES;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -257,7 +258,6 @@ impl<'a> Importer<'a> {
 
 /// The last part of a folder's path, also of `.` and the like.
 fn folder_name(path: &Path) -> Result<Vec<u8>> {
-    use std::os::unix::ffi::OsStrExt;
     let full = path.canonicalize().with_context(|| text::path(path))?;
     match full.file_name() {
         Some(name) => Ok(name.as_bytes().to_vec()),
@@ -327,7 +327,7 @@ impl Drop for KnownDigests {
     fn drop(&mut self) {
         let (Some((provenance, path)), Some((bytes, result))) = (&self.provenance, self.last.take()) else { return };
         let digests = self.expected.iter().map(|digest| (digest.algorithm().name().to_owned(), digest.hex())).collect();
-        let subject = Subject::File { path: text::path(path), bytes: Some(bytes), digests };
+        let subject = Subject::File { path: path.as_os_str().as_bytes().to_vec(), bytes: Some(bytes), digests };
         let (succeeded, detail) = match result {
             Ok(()) => (true, "its bytes have the digests that are listed".to_owned()),
             Err(why) => (false, why),

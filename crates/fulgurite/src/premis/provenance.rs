@@ -19,7 +19,7 @@ use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::ObjectName;
-use fulgurite_premis::{Event, EventType, FileObject, Identifier, Link, ObjectRole, Outcome, Timestamp};
+use fulgurite_premis::{Event, EventType, FileObject, Identifier, Link, ObjectRole, Outcome, Timestamp, original_name};
 use serde::{Deserialize, Serialize};
 
 use super::{Document, Form, fixity, program, uuid};
@@ -38,11 +38,11 @@ pub(crate) struct Premis {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Subject {
     /// A file outside of the archive.
-    File { path: String, bytes: Option<u64>, digests: Vec<(String, String)> },
+    File { path: Vec<u8>, bytes: Option<u64>, digests: Vec<(String, String)> },
     /// A version of an object, whose identifier the catalogue knows.
     Stored { name: Vec<u8>, version: u64 },
     /// A version of an object.
-    Version { id: String, name: String, bytes: u64, sha256: String },
+    Version { id: String, name: Vec<u8>, bytes: u64, sha256: String },
 }
 
 /// What was done.
@@ -199,35 +199,41 @@ fn each(file: &mut File, take: &mut dyn FnMut(Step) -> Result<()>) -> Result<()>
 impl Subject {
     pub(crate) fn version(row: &VersionRow) -> Self {
         let sha256 = Digest::new(Algorithm::Sha256, &row.record.sha256.0).as_ref().map(Digest::hex).unwrap_or_default();
-        Self::Version { id: row.id.to_string(), name: row.record.name.display(), bytes: row.record.size, sha256 }
+        Self::Version { id: row.id.to_string(), name: row.record.name.0.clone(), bytes: row.record.size, sha256 }
     }
 }
 
+/// The object that a step is about. Its identifier and its name are the name itself, not the form
+/// for people, in which two names can be equal.
 fn object(archive: &Archive, subject: &Subject) -> Result<FileObject> {
-    let plain = |kind: &str, value: String, name: String| FileObject {
-        identifier: Identifier::new(kind, value),
+    let plain = |identifier: Identifier, name: &[u8]| FileObject {
+        identifier,
         fixity: Vec::new(),
         bytes: None,
         format: None,
-        original_name: Some(name),
+        original_name: Some(original_name(name)),
         location: None,
     };
     Ok(match subject {
         Subject::File { path, bytes, digests } => {
             let known = |(name, hex): &(String, String)| Some(fixity(name.parse().ok()?, hex.clone()));
-            FileObject { bytes: *bytes, fixity: digests.iter().filter_map(known).collect(), ..plain("file", path.clone(), path.clone()) }
+            let fixity = digests.iter().filter_map(known).collect();
+            FileObject { bytes: *bytes, fixity, ..plain(Identifier::of_name("file", path), path) }
         }
         Subject::Stored { name, version } => {
             let name = ObjectName(name.clone());
             match archive.catalogue().newest(&name)?.filter(|row| row.record.version == *version) {
                 Some(row) => return object(archive, &Subject::version(&row)),
                 // A later version was stored meanwhile.
-                None => plain("object and version", format!("{} {version}", name.display()), name.display()),
+                None => {
+                    let identifier = [&name.0[..], version.to_string().as_bytes()].join(&b' ');
+                    plain(Identifier::of_name("object and version", &identifier), &name.0)
+                }
             }
         }
         Subject::Version { id, name, bytes, sha256 } => {
             let digests = vec![fixity(Algorithm::Sha256, sha256.clone())];
-            FileObject { bytes: Some(*bytes), fixity: digests, ..plain("version", id.clone(), name.clone()) }
+            FileObject { bytes: Some(*bytes), fixity: digests, ..plain(Identifier::new("version", id.clone()), name) }
         }
     })
 }

@@ -1,7 +1,9 @@
 //! PREMIS documents, as a parser of XML or JSON that isn't ours reads them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -198,4 +200,61 @@ fn imports_and_exports_describe_what_they_did() {
     place.good(&["import", "ocfl", "root", "--to", "objects", "--premis", "ocfl.xml"]);
     let text = fs::read_to_string(place.path("ocfl.xml")).expect("a document");
     assert!(text.contains("eventType/fix") && text.contains("eventType/ing"), "{text}");
+}
+
+/// A bag whose names are those that texts for people can't tell apart, or that aren't text.
+fn odd_bag() -> Sandbox {
+    let place = Sandbox::new(5, &[]);
+    place.write("bag/data/a\nb", b"line feed");
+    place.write("bag/data/a\\nb", b"backslash");
+    place.write("bag/bagit.txt", b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n");
+    let line = |content: &str, path: &str| {
+        let digest = place.shell(&format!("printf '{content}' | sha256sum")).text();
+        format!("{}  data/{path}\n", &digest[..64])
+    };
+    let lines = line("line feed", "a%0Ab") + &line("backslash", "a\\nb");
+    place.write("bag/manifest-sha256.txt", lines.as_bytes());
+    for (name, content) in [(&b"m\xff"[..], "Latin"), ("m\u{fffd}".as_bytes(), "other")] {
+        fs::write(place.path("bag").join(OsStr::from_bytes(name)), content).expect("a file");
+    }
+    place
+}
+
+#[test]
+fn each_file_of_an_import_has_an_identifier_and_its_real_name() {
+    let place = odd_bag();
+    place.good(&["import", "bagit", "bag", "--premis", "in.xml"]);
+    let found = entities(&fs::read_to_string(place.path("in.xml")).expect("a document"));
+    let objects = of_kind(&found, "object");
+    let of_type = |kind: &str| -> Vec<&&Texts> { objects.iter().filter(|object| first(object, "objectIdentifierType") == kind).collect() };
+    let mut paths: Vec<&str> = of_type("file").iter().map(|object| first(object, "objectIdentifierValue")).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["bag/data/a\nb", "bag/data/a\\nb"]);
+    let mut names: Vec<&str> = of_type("version").iter().map(|object| first(object, "originalName")).collect();
+    names.sort_unstable();
+    let expected = [
+        "bag/.bag/bagit.txt",
+        "bag/.bag/m\u{fffd}",
+        "bag/.bag/manifest-sha256.txt",
+        "bag/a\nb",
+        "bag/a\\nb",
+        "percent-encoded: bag/.bag/m%FF",
+    ];
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+
+    place.good(&["import", "bagit", "bag", "--premis", "again.json"]);
+    let again: Value = serde_json::from_slice(&place.read("again.json")).expect("JSON");
+    let ids: Vec<&str> = again["@graph"].as_array().expect("nodes").iter().filter_map(|node| node["@id"].as_str()).collect();
+    assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "{ids:?}");
+}
+
+#[test]
+fn tag_files_whose_names_are_not_utf_8_are_stored_as_they_are() {
+    let place = odd_bag();
+    place.good(&["import", "bagit", "bag"]);
+    place.good(&["get", "bag", "out"]);
+    let compared = place.shell("diff -r bag/data out --exclude=.bag && diff -r bag out/.bag --exclude=data");
+    assert_eq!(compared.status, 0, "{}{}", compared.text(), compared.err);
 }
