@@ -348,7 +348,12 @@ fn files(reader: &mut Reader) -> Files {
             "0 B",
             "Bytes of a volume of the source, such as a tape. With 0, the source has no volumes.",
         ),
-        change_s: section.setting("change", seconds("0 s"..="1 h"), "0 s", "Time from one volume to the next."),
+        change_s: section.setting(
+            "change",
+            seconds("0 s"..="1 h"),
+            "0 s",
+            "Time before the files of each volume: to unload the one before, to load it and to wind.",
+        ),
     }
 }
 

@@ -32,6 +32,7 @@ pub fn simulate(scenario: &Scenario) -> Outcome {
 #[derive(Debug, Clone, Copy)]
 struct Work {
     lot: Lot,
+    began: Micros,
     began_moving: Micros,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Simulation<'a> {
             files => f64::from(files) * (speed.gap_s + speed.gap_max_s) / 2.0,
         };
         let began_moving = Micros(self.now.0 + Micros::from_seconds(change_s + gaps_s).0);
-        self.works[usize::from(stream.0)] = Some(Work { lot, began_moving });
+        self.works[usize::from(stream.0)] = Some(Work { lot, began: self.now, began_moving });
         // What each file takes besides its bytes is spent first, all at once.
         let files_s = f64::from(lot.files) * speed.file_s;
         self.wait(Micros(began_moving.0 + Micros::from_seconds(files_s).0), Some(stream));
@@ -208,8 +209,11 @@ impl<'a> Simulation<'a> {
     }
 
     fn end(&mut self, stream: StreamId) {
-        let Work { lot, began_moving } = self.works[usize::from(stream.0)].take().expect("it handles a lot");
-        let stage = self.places[usize::from(stream.0)].stage;
+        let Work { lot, began, began_moving } = self.works[usize::from(stream.0)].take().expect("it handles a lot");
+        let StreamPlace { station, stage, .. } = self.places[usize::from(stream.0)];
+        if stage == Stage::Input {
+            self.inventory.take_time(stream, station, began, self.now);
+        }
         let hour = (self.now.since(self.scenario.begins).0 / Micros::HOUR.0) as usize;
         self.hours.resize(self.hours.len().max(hour + 1), [0; 3]);
         self.hours[hour][stage as usize] += lot.bytes;
@@ -234,6 +238,8 @@ struct Inventory<'a> {
     volumes: u32,
     /// For each stream, the bytes left on its volume, and true if its last lot is the first of one.
     on_volume: Vec<(u64, bool)>,
+    /// For each stream, how much work its station must have been given before its next lot.
+    taken: Vec<Micros>,
 }
 
 impl<'a> Inventory<'a> {
@@ -246,6 +252,7 @@ impl<'a> Inventory<'a> {
             lots: 0,
             volumes: 0,
             on_volume: vec![(0, false); streams],
+            taken: vec![Micros(0); streams],
         }
     }
 
@@ -254,7 +261,7 @@ impl<'a> Inventory<'a> {
         if self.parts.is_empty() && self.next_file.is_none() {
             return Err(None);
         }
-        self.check_fed(station, now)?;
+        self.check_fed(stream, station, now)?;
         let (files, bytes) = self.take();
         let lot = Lot {
             id: LotId(self.lots),
@@ -268,17 +275,27 @@ impl<'a> Inventory<'a> {
         Ok(lot)
     }
 
-    /// A station gets work for a share of each hour. Stations begin it at different minutes.
-    fn check_fed(&self, station: u16, now: Micros) -> Result<(), Option<Micros>> {
+    /// A station gets work for a share of each hour. Stations begin it at different minutes. A lot
+    /// that outlasts its share takes its time from the next hours, before another lot begins.
+    fn check_fed(&self, stream: StreamId, station: u16, now: Micros) -> Result<(), Option<Micros>> {
+        let fed = self.fed(station).ok_or(None)?;
+        let again_at = fed.first_at(self.taken[usize::from(stream.0)]).max(fed.next_work(now));
+        if again_at <= now { Ok(()) } else { Err(Some(again_at)) }
+    }
+
+    /// Counts the time that a lot took against the work that its station is given.
+    fn take_time(&mut self, stream: StreamId, station: u16, began: Micros, ended: Micros) {
+        if let Some(fed) = self.fed(station) {
+            self.taken[usize::from(stream.0)] = Micros(fed.given_until(began).0 + ended.since(began).0);
+        }
+    }
+
+    /// When a station gets work; `None` if never.
+    fn fed(&self, station: u16) -> Option<Fed> {
         let of = &self.scenario.stations;
         let share = of.fed[usize::from(station) % of.fed.len()];
-        if share <= 0.0 {
-            return Err(None);
-        }
-        let hour = Micros::HOUR.0;
-        let offset = hour * u64::from(station) / u64::from(of.count);
-        let minute = (now.0 + offset) % hour;
-        if (minute as f64) < share * hour as f64 { Ok(()) } else { Err(Some(Micros(now.0 + hour - minute))) }
+        let of_hour = (share * Micros::HOUR.0 as f64).round() as u64;
+        (of_hour > 0).then_some(Fed { of_hour, offset: Micros::HOUR.0 * u64::from(station) / u64::from(of.count) })
     }
 
     /// Files and bytes of the next lot. It has files of one part.
@@ -330,5 +347,30 @@ impl<'a> Inventory<'a> {
 
     fn is_first_of_volume(&self, stream: StreamId) -> bool {
         self.on_volume[usize::from(stream.0)].1
+    }
+}
+
+/// The part of each hour in which a station gets work: its first microseconds.
+struct Fed {
+    of_hour: u64,
+    /// By how much its hours begin earlier than those of the clock.
+    offset: u64,
+}
+
+impl Fed {
+    /// For how long it has got work.
+    fn given_until(&self, at: Micros) -> Micros {
+        let at = at.0 + self.offset;
+        Micros(at / Micros::HOUR.0 * self.of_hour + (at % Micros::HOUR.0).min(self.of_hour))
+    }
+
+    /// The first moment at which it gets work after it got it for so long.
+    fn first_at(&self, given: Micros) -> Micros {
+        Micros((given.0 / self.of_hour * Micros::HOUR.0 + given.0 % self.of_hour).saturating_sub(self.offset))
+    }
+
+    /// The first moment from `now` at which it gets work.
+    fn next_work(&self, now: Micros) -> Micros {
+        self.first_at(self.given_until(now)).max(now)
     }
 }

@@ -143,6 +143,24 @@ fn work_for_a_share_of_the_time_gives_that_duty() {
     assert_near(outcome.rate(), 0.6 * 50e6, 0.02);
 }
 
+#[test]
+fn a_share_of_the_time_limits_lots_that_take_longer_than_it() {
+    // 2 TB at 50 MB/s are 40,000 s of work. With 100 GB, a lot takes 2,000 s.
+    for (size, lot_s, share) in [("1 GB", 20.0, 0.1), ("10 GB", 200.0, 0.1), ("100 GB", 2_000.0, 0.1), ("100 GB", 2_000.0, 0.6)] {
+        let (size, fed) = (format!("files.size=\"{size}\""), format!("stations.fed=[\"{} %\"]", share * 100.0));
+        let spool = ["files.total=\"2 TB\"", "stations.spool=\"500 GB\"", "output.rate=\"1 GB/s\""];
+        let outcome = simulate(&simple(&[&[&*size, &*fed], &spool[..]].concat()));
+        let elapsed = outcome.elapsed().seconds();
+        // The last lot isn't interrupted, and the first hour begins with work.
+        let (least, most) = ((40_000.0 - lot_s) / share - 3_600.0, 40_000.0 / share + 3_600.0);
+        assert!((least..most).contains(&elapsed), "{size}, {fed}: {elapsed} s instead of {least} to {most} s");
+        assert_near(outcome.stage(Stage::Input).duty(), share, 0.06);
+    }
+    // 36 s of each hour, and lots of 20 s.
+    let outcome = simulate(&simple(&["files.total=\"2 TB\"", "stations.fed=[\"1 %\"]", "stations.spool=\"500 GB\""]));
+    assert_near(outcome.elapsed().seconds(), 40_000.0 / 0.01, 0.01);
+}
+
 /// Source: the analysis of the stand, `reference/tape-migration.md` of the project's notes: 2.4
 /// streams of 33 MB/s are 80 MB/s, 12.5 s for a GB and 4.8 months for a PB.
 #[test]
