@@ -13,6 +13,7 @@ mod byte_names;
 mod conformance;
 mod deadlines;
 mod folder;
+mod folding;
 mod left_out;
 mod location;
 #[cfg(feature = "remote")]
@@ -31,6 +32,7 @@ pub use address::{Address, AddressError};
 pub use byte_names::{location_of, name_at};
 pub use deadlines::Deadlines;
 pub use folder::Folder;
+pub use folding::{Folding, folding_of};
 pub use left_out::LeftOut;
 pub use sftp::Sftp;
 

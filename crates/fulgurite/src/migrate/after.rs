@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fulgurite_migration::run::again::{self, Finding, Findings, Shared};
 use fulgurite_migration::run::database::{FileRow, State, Totals};
+use fulgurite_migration::run::folded;
 use serde_json::{Value, json};
 
 use super::apart::{self, Unproven};
@@ -112,6 +113,18 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
         name(row, finding, "stays at the source");
         !stop.load(Ordering::Relaxed)
     };
+    // A run that began before the destination was found to fold names may have counted some twice.
+    let folding =
+        destination.folding().context("no file was removed, because the destination can't be asked which names it distinguishes")?;
+    let refused = folded::refuse(&mut migration.database, &*source, folding, &mut |file, reason| {
+        diagnostics::write(
+            &format!("{} stays at the source: {}", text::harmless(file), text::harmless(reason)),
+            &json!({ "kind": "wrong", "name": file, "reason": reason }),
+        );
+    })?;
+    if refused > 0 {
+        migration.remove_certificate()?;
+    }
     let findings = again::release(&mut migration.database, &*source, &*destination, threads, until, tell)?;
     if let Some(Shared { name, is_back }) = &findings.shared {
         let name = text::harmless(name);
@@ -147,7 +160,7 @@ pub(super) fn forget(session: &Session, asked: &Forget) -> Result<Outcome> {
         session.warn(&format!("{stays}: a place has other content than was migrated, or can't be read."));
     }
     let nothing_there = findings.gone > 0 && findings.good.0 == 0;
-    let stayed = findings.buffered + findings.wrong + findings.unknown;
+    let stayed = findings.buffered + findings.wrong + findings.unknown + refused;
     Ok(Outcome::troubled_if(is_stopped || nothing_there || stayed > 0))
 }
 

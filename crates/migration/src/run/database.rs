@@ -10,12 +10,14 @@
 //! What is on its way is not recorded: after a kill, such files are waiting or written, and go on
 //! from there.
 
+mod keys;
 mod listed;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+pub use self::keys::NamedFile;
 pub use self::listed::{Added, AddedDigests, InventoryRow, Recalled};
 use super::destination::Stored;
 use fulgurite_digest::{Algorithm, Digest};

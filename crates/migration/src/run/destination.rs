@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 use fulgurite_domain::Modified;
-use fulgurite_places::{Cause, Connection, NewContent, Place, Refusal};
+use fulgurite_places::{Cause, Connection, Folding, NewContent, Place, Refusal, folding_of};
 
 use super::same_place::SamePlace;
 use super::spool::Spooled;
@@ -24,6 +24,14 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// If the destination can't be reached or used.
     fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal>;
+
+    /// What the destination doesn't distinguish in names. May write an empty file for a moment.
+    ///
+    /// # Errors
+    /// If that can't be found out.
+    fn folding(&self) -> Result<Folding, Refusal> {
+        Ok(Folding::default())
+    }
 }
 
 /// A connection that reads back what was written.
@@ -138,6 +146,10 @@ impl Destination for PlaceDestination {
 
     fn back_reader(&self) -> Result<Box<dyn BackReader>, Refusal> {
         Ok(Box::new(PlaceReader(self.0.connect()?)))
+    }
+
+    fn folding(&self) -> Result<Folding, Refusal> {
+        folding_of(&mut *self.0.connect()?)
     }
 }
 

@@ -11,7 +11,7 @@ use fulgurite_places::{Cause, Connection, Place};
 use super::database::{Database, DatabaseError, FileId, FileRow, State};
 use super::spool::{FoundLot, Spooled, SpooledFile};
 use super::stages::{Carried, Job, Told, algorithms};
-use super::{LOOK, OnItsWay, Order, RunError, Runner};
+use super::{LOOK, OnItsWay, Order, RunError, Runner, folded};
 use crate::event::Event;
 use crate::layout::{SpoolId, Stage};
 use crate::lot::LotId;
@@ -53,6 +53,28 @@ impl Runner<'_> {
             Some(refusal) if !has_work => Err(RunError::DestinationUnreachable(refusal.to_string())),
             Some(_) => Ok(()),
         }
+    }
+
+    /// Gives files up whose names the destination doesn't distinguish. If it can't be asked now,
+    /// such files are read, and it is asked before they are written.
+    pub(super) fn check_names(&mut self) -> Result<(), RunError> {
+        let totals = self.database.totals()?;
+        if [State::Waiting, State::Written, State::Migrated].into_iter().all(|state| totals.of(state).0 == 0) {
+            return Ok(());
+        }
+        match self.setup.destination.folding() {
+            Ok(folding) => {
+                let watcher = &mut *self.watcher;
+                let tell = &mut |name: &str, reason: &str| watcher.failed(name, Stage::Output, reason, true);
+                folded::refuse(self.database, &*self.setup.source, folding, tell)?;
+            }
+            Err(_) => {
+                let suspects = folded::suspects(self.database, &*self.setup.source)?;
+                // Only this function sets it.
+                let _ = self.shared.suspects.set(suspects);
+            }
+        }
+        Ok(())
     }
 
     /// Reads back what an earlier run had written when it was killed.

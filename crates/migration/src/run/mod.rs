@@ -14,6 +14,7 @@ pub mod certificate;
 pub mod database;
 pub mod destination;
 mod earlier;
+pub mod folded;
 pub mod inventory;
 mod offers;
 pub mod pace;
@@ -295,6 +296,7 @@ impl Runner<'_> {
             return Ok(());
         }
         self.check_destination()?;
+        self.check_names()?;
         self.scan_written(hears)?;
         self.go_on_with(found)?;
         if self.watcher.order() == Order::Stop {

@@ -5,9 +5,9 @@
 
 use std::io;
 use std::iter;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use fulgurite_places::{Cause, Connection, Place, Refusal, Unchanged};
 
 use super::database::{FileRow, READ_OTHERWISE, VANISHED};
 use super::destination::{BackReader, Destination, LotWriter, Outgoing, Stored};
+use super::folded::{self, Suspects};
 use super::spool::{SpoolVolume, Spooled, SpooledFile};
 use crate::layout::{Stage, StreamId};
 use crate::lot::LotId;
@@ -67,7 +68,7 @@ pub(super) enum FailureKind {
     Again,
     /// Another attempt would fail too.
     Final,
-    /// It isn't what the inventory states.
+    /// It isn't what the inventory states, or its name isn't distinguished from another's.
     Wrong,
     /// The source can be reached, and says that it doesn't have the file any more.
     Vanished,
@@ -148,6 +149,8 @@ pub(super) struct Shared {
     pub(super) aborts: AtomicBool,
     /// Files that passed each stage.
     pub(super) passed: [AtomicU64; 3],
+    /// Files that the destination might take for others, if it could not be asked.
+    pub(super) suspects: OnceLock<Suspects>,
 }
 
 /// Who refused.
@@ -400,7 +403,7 @@ impl Worker {
 
     fn write(&mut self, lot: LotId, files: Vec<Carried>, spooled: &Spooled) -> Ended {
         let mut ended = self.ended(Stage::Output, lot);
-        let (mut left, mut early) = (files, Early::new(&self.told, Stage::Output));
+        let (mut left, mut early) = (self.without_suspects(files, &mut ended), Early::new(&self.told, Stage::Output));
         while !left.is_empty() {
             // Files that could not be written for the place's sake are written again.
             let mut again = Vec::new();
@@ -453,6 +456,41 @@ impl Worker {
             }
         }
         ended
+    }
+
+    /// Removes files from a lot that the destination would take for others. It is asked now if it
+    /// could not be asked before.
+    fn without_suspects(&mut self, files: Vec<Carried>, ended: &mut Ended) -> Vec<Carried> {
+        let shared = self.shared.clone();
+        let others = |file: &Carried| shared.suspects.get().and_then(|suspects| suspects.get(&file.row.id));
+        if !files.iter().any(|file| others(file).is_some()) {
+            return files;
+        }
+        let found = self.reaching(
+            Stage::Output,
+            false,
+            |_| false,
+            |worker| match worker.destination.folding() {
+                Err(refusal) if is_places(refusal.cause) => Err(Refused::Connecting(refusal)),
+                found => Ok(found),
+            },
+        );
+        let mut left = Vec::new();
+        for file in files {
+            let Some(others) = others(&file) else {
+                left.push(file);
+                continue;
+            };
+            let failure = match &found {
+                Ok(found) => folded::reason(&file.row.name, others, found).map(|reason| Failure { reason, kind: FailureKind::Wrong }),
+                Err(failure) => Some(failure.clone()),
+            };
+            match failure {
+                Some(failure) => ended.failed.push((file.row, failure)),
+                None => left.push(file),
+            }
+        }
+        left
     }
 
     fn scan(&mut self, lot: LotId, files: Vec<Carried>) -> Ended {

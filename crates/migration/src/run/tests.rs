@@ -1,4 +1,5 @@
 mod early;
+mod folding;
 mod outages;
 mod spooled;
 mod stopping;
@@ -11,7 +12,7 @@ use std::sync::Mutex;
 
 use fulgurite_chance::Xorshift;
 use fulgurite_digest::{Algorithm, Digest, Digester};
-use fulgurite_places::{Cause, Connection, Listed, Refusal};
+use fulgurite_places::{Cause, Connection, Folding, Listed, Refusal};
 
 use super::again::{self, Finding, Shared};
 use super::database::{InventoryRow, State};
@@ -46,6 +47,8 @@ struct Store {
     /// True if it states revisions: here, the digests of files.
     has_revisions: Mutex<bool>,
     writes: Mutex<HashMap<String, u32>>,
+    /// What it doesn't distinguish in names.
+    folding: Mutex<Folding>,
 }
 
 impl Store {
@@ -63,6 +66,17 @@ impl Store {
 
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         self.files.lock().expect("locked").clone()
+    }
+
+    /// The name of the file at a location: that with which it was made.
+    fn name_at(&self, location: &str) -> String {
+        let folding = *self.folding.lock().expect("locked");
+        if !folding.is_any() {
+            return location.to_owned();
+        }
+        let key = folding.key(location);
+        let files = self.files();
+        files.into_keys().find(|name| folding.key(name) == key).unwrap_or_else(|| location.to_owned())
     }
 }
 
@@ -83,13 +97,14 @@ impl Place for At {
 
 impl Connection for At {
     fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        let location = &self.0.name_at(location);
         let files = self.0.files.lock().expect("locked");
         files.get(location).map(|content| content.len() as u64).ok_or_else(|| Refusal::new(Cause::Missing, ""))
     }
 
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
         *self.0.reads.lock().expect("locked").entry(location.to_owned()).or_default() += 1;
-        let mut content = self.0.files().get(location).cloned().ok_or_else(|| Refusal::new(Cause::Missing, ""))?;
+        let mut content = self.0.files().get(&self.0.name_at(location)).cloned().ok_or_else(|| Refusal::new(Cause::Missing, ""))?;
         match self.0.fault(Op::Read, location) {
             Some(Fault::Refuse(cause)) => return Err(Refusal::new(cause, "as told")),
             Some(Fault::Panic) => panic!("as told"),
@@ -119,8 +134,12 @@ impl Connection for At {
             Some(Fault::Flip) => written[0] ^= 1,
             None => {}
         }
-        *self.0.writes.lock().expect("locked").entry(location.to_owned()).or_default() += 1;
-        self.0.files.lock().expect("locked").insert(location.to_owned(), written);
+        // A probe isn't a file of the migration.
+        if !location.starts_with(".fulgurite-part-") {
+            *self.0.writes.lock().expect("locked").entry(location.to_owned()).or_default() += 1;
+        }
+        let name = self.0.name_at(location);
+        self.0.files.lock().expect("locked").insert(name, written);
         Ok(())
     }
 
@@ -133,7 +152,8 @@ impl Connection for At {
     }
 
     fn remove(&mut self, location: &str) -> Result<(), Refusal> {
-        self.0.files.lock().expect("locked").remove(location);
+        let name = self.0.name_at(location);
+        self.0.files.lock().expect("locked").remove(&name);
         Ok(())
     }
 
