@@ -18,6 +18,7 @@ pub(crate) use self::ocfl::INVENTORIES;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -32,7 +33,7 @@ use crate::list::each_version;
 use crate::premis::{Deed, Premis, Provenance, Subject};
 use crate::progress::Progress;
 use crate::text::{self, bytes, count, phrase, rate};
-use crate::{Outcome, Session, diagnostics};
+use crate::{Outcome, Session, diagnostics, signals};
 
 /// Refused bags and objects that a JSON answer lists.
 const REFUSED_MAX: usize = 1_000;
@@ -60,11 +61,15 @@ pub(crate) fn import(session: &Session, import: &Import) -> Result<Outcome> {
             let names = bags.names()?;
             let profile = bags.read_profile()?;
             let mut importer = Importer::open(session, "bag", bags.flush, &bags.premis)?;
+            let mut stored = Ok(());
             for (path, name) in names {
                 importer.begin(&path);
-                let stored = importer.bag(&path, &name, profile.as_ref());
-                importer.settle(stored)?;
+                stored = importer.bag(&path, &name, profile.as_ref());
+                if stored.is_err() {
+                    break;
+                }
             }
+            importer.settle(stored)?;
             importer
         }
         Import::Ocfl(objects) => {
@@ -86,6 +91,18 @@ pub(crate) fn import(session: &Session, import: &Import) -> Result<Outcome> {
     importer.conclude()
 }
 
+/// Ctrl-C or SIGTERM ended an import early.
+#[derive(Debug)]
+struct Stopped;
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the import was stopped. What it stored is safe, and repeating the import continues it")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
 /// An import under way.
 struct Importer<'a> {
     session: &'a Session,
@@ -102,14 +119,24 @@ struct Importer<'a> {
     /// Bags or objects of which nothing, or not everything, was stored.
     refused: u64,
     refusals: Vec<Value>,
+    /// Set by Ctrl-C or SIGTERM: no further file is stored.
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl<'a> Importer<'a> {
     fn open(session: &'a Session, noun: &'static str, flushes: bool, premis: &Premis) -> Result<Self> {
         let provenance = premis.begin()?.map(Arc::new);
+        let archive = session.open(Access::Write)?;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let stop = is_stopped.clone();
+        signals::on_stop(None, move || {
+            diagnostics::note("stopping after the file or the validation in progress; another signal ends the import at once");
+            stop.store(true, Ordering::Relaxed);
+        })?;
         Ok(Self {
             session,
-            archive: session.open(Access::Write)?,
+            archive,
+            is_stopped,
             progress: Progress::of_import(session.quiet, provenance.clone()),
             noun,
             flushes,
@@ -120,6 +147,11 @@ impl<'a> Importer<'a> {
             refused: 0,
             refusals: Vec::new(),
         })
+    }
+
+    /// An error if the import is to stop.
+    fn go_on(&self) -> Result<()> {
+        if self.is_stopped.load(Ordering::Relaxed) { Err(Stopped.into()) } else { Ok(()) }
     }
 
     fn begin(&self, path: &Path) {
@@ -156,7 +188,14 @@ impl<'a> Importer<'a> {
     /// If the archive fails. Single files that can't be stored are reported and counted.
     fn put(&mut self, files: impl Iterator<Item = Listed> + Send) -> Result<PutReport> {
         let provenance = self.provenance.clone();
-        let sources = files.map(move |file| file.source(provenance.clone()));
+        let (is_stopped, was_cut) = (self.is_stopped.clone(), AtomicBool::new(false));
+        let sources = files.map_while(|file| {
+            if is_stopped.load(Ordering::Relaxed) {
+                was_cut.store(true, Ordering::Relaxed);
+                return None;
+            }
+            Some(file.source(provenance.clone()))
+        });
         let (outcome, flushed) = if self.flushes {
             let (outcome, flushed) = self.archive.put_changed_and_flush(sources, Skip::SameContent, &self.progress);
             (outcome, flushed.map(drop))
@@ -175,12 +214,17 @@ impl<'a> Importer<'a> {
             );
         }
         flushed.context("everything is staged and safe, but not all of it is on platters")?;
-        Ok(report)
+        if was_cut.into_inner() { Err(Stopped.into()) } else { Ok(report) }
     }
 
     /// An object below `folder` that isn't among those to be imported. A later export would mix
     /// them.
+    ///
+    /// # Errors
+    /// If the catalogue fails, or the import is to stop: after a validation and before storing is
+    /// the time for it.
     fn stranger(&self, folder: &[u8], is_imported: &dyn Fn(&[u8]) -> bool) -> Result<Option<ObjectName>> {
+        self.go_on()?;
         let mut found = None;
         each_version(&self.archive, folder, Versions::Newest, &mut |row| {
             // The object with the folder's own name isn't below it.
@@ -215,8 +259,11 @@ impl<'a> Importer<'a> {
                 written => written?,
             }
         }
-        if stored.is_err() && self.total.objects > 0 {
-            self.session.say(&format!("Stored {}, and then failed.", count(self.total.objects, "object")));
+        if let Err(error) = &stored
+            && self.total.objects > 0
+        {
+            let then = if error.is::<Stopped>() { "stopped" } else { "failed" };
+            self.session.say(&format!("Stored {}, and then {then}.", count(self.total.objects, "object")));
         }
         stored
     }

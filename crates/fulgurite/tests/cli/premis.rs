@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -257,4 +258,61 @@ fn tag_files_whose_names_are_not_utf_8_are_stored_as_they_are() {
     place.good(&["get", "bag", "out"]);
     let compared = place.shell("diff -r bag/data out --exclude=.bag && diff -r bag out/.bag --exclude=data");
     assert_eq!(compared.status, 0, "{}{}", compared.text(), compared.err);
+}
+
+/// The number of ingestions in a document.
+fn ingestions(place: &Sandbox, document: &str) -> usize {
+    let found = entities(&fs::read_to_string(place.path(document)).expect("a document"));
+    steps(&of_kind(&found, "event")).iter().filter(|(kind, ..)| *kind == "ingestion").count()
+}
+
+/// Bags with ten payload files, two tag files each.
+fn bags(place: &Sandbox, count: usize) -> Vec<String> {
+    let bag = |number: usize| {
+        let name = format!("bag{number}");
+        for file in 0..10 {
+            place.write(format!("{name}/data/{file}"), format!("{number} {file}").as_bytes());
+        }
+        place.write(format!("{name}/bagit.txt"), b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n");
+        place.shell(&format!("cd {name} && sha256sum data/* > manifest-sha256.txt"));
+        name
+    };
+    (0..count).map(bag).collect()
+}
+
+#[test]
+fn one_document_describes_the_import_of_several_bags() {
+    let place = Sandbox::new(5, &[]);
+    let names = bags(&place, 2);
+    place.good(&["import", "bagit", &names[0], &names[1], "--premis", "in.xml"]);
+    assert_eq!(ingestions(&place, "in.xml"), 24);
+}
+
+#[test]
+fn an_import_that_is_stopped_describes_what_it_stored() {
+    let mut stopped = 0;
+    for _ in 0..10 {
+        let place = Sandbox::new(5, &[]);
+        let names = bags(&place, 30);
+        let arguments: Vec<&str> = ["import", "bagit"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let mut import = place.command().args(&arguments).args(["--premis", "in.xml", "--quiet"]).stderr(Stdio::null()).spawn().expect("it runs");
+        let has_stored = || place.segments().iter().any(|segment| segment.metadata().is_ok_and(|found| found.len() > 4_096));
+        while import.try_wait().expect("it can be waited for").is_none() && !has_stored() {
+            std::thread::yield_now();
+        }
+        let sent = place.shell(&format!("kill -TERM {}", import.id())).status == 0;
+        let status = import.wait().expect("it ends");
+        let stored = place.good(&["ls"]).text().lines().count();
+        assert_eq!(ingestions(&place, "in.xml"), stored);
+        if status.success() {
+            // It was done before the signal came.
+            continue;
+        }
+        assert!(sent && status.code() == Some(1) && stored < 360, "{status:?}, {stored} stored");
+        place.good(&[&arguments[..], &["--premis", "rest.xml"]].concat());
+        assert_eq!(ingestions(&place, "rest.xml"), 360 - stored);
+        stopped += 1;
+        break;
+    }
+    assert!(stopped > 0, "no import was stopped");
 }
