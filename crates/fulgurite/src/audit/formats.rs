@@ -128,6 +128,12 @@ pub(super) fn bagit(session: &Session, opened: &mut Opened, command: &Bags) -> R
     let nodes = nodes(opened, &command.into)?;
     let bags = command.bags.iter().map(|folder| Ok((Bag::open(folder.as_path())?, name_of_folder(folder)?)));
     let bags = bags.collect::<Result<Vec<(Bag, String)>>>()?;
+    for (index, (bag, name)) in bags.iter().enumerate() {
+        if let Some((other, _)) = bags[..index].iter().find(|(_, other)| other == name) {
+            let (other, folder) = (text::path(other.root()), text::path(bag.root()));
+            return Err(Misuse(format!("the files of {other} and {folder} would get the same names: rename one of the folders")).into());
+        }
+    }
     // One import of all bags: it is complete once the last one is.
     let mut rows = bags.iter().flat_map(|(bag, name)| -> Box<dyn Iterator<Item = Result<Row, InventoryError>>> {
         let location = folder_prefix(&prefix.replace(BAG, name));

@@ -7,6 +7,7 @@ mod attaching;
 mod audit_places;
 mod audit_removals;
 mod auditing;
+mod bags;
 mod catalogue;
 mod damage;
 mod decoding;
