@@ -365,6 +365,9 @@ pub enum PathRefusal {
     /// No file has a path of this length.
     #[error("it is longer than 4096 bytes")]
     TooLong,
+    /// File systems have no such names.
+    #[error("a part of it is longer than 255 bytes")]
+    LongName,
     /// It names `data` or a folder.
     #[error("it names a folder")]
     Folder,

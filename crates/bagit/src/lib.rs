@@ -45,4 +45,4 @@ pub use info::{BagInfo, FieldError};
 pub use manifest::{Manifest, Scope};
 pub use profile::Profile;
 pub use validate::validate;
-pub use write::{BagWriter, WriteError, WriteOptions, Written};
+pub use write::{BagWriter, WriteError, WriteOptions, Written, check_payload_path, check_tag_path};

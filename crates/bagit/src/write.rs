@@ -25,6 +25,8 @@ use crate::path;
 use crate::validate;
 
 const BUFFER_BYTES: usize = 256 << 10;
+/// NAME_MAX of Linux, and of nearly all its file systems.
+const LONGEST_NAME_BYTES: usize = 255;
 
 /// What a bag is written with.
 #[derive(Debug, Clone)]
@@ -187,6 +189,46 @@ pub struct BagWriter {
     _lock: File,
 }
 
+/// Checks that [`BagWriter::add`] can keep a path, in a bag of this version.
+///
+/// # Errors
+/// Why it can't.
+pub fn check_payload_path(path: &str, version: Version) -> Result<(), WriteError> {
+    let full = format!("{}{path}", path::PAYLOAD);
+    let refuse = |reason| WriteError::Path { path: path.to_owned(), reason };
+    if path.starts_with('/') {
+        return Err(refuse(PathRefusal::Absolute));
+    }
+    path::check_payload(&full).map_err(refuse)?;
+    check_writable(path, &full, version)
+}
+
+/// Checks that [`BagWriter::add_tag_file`] can keep a path, in a bag of this version.
+///
+/// # Errors
+/// Why it can't.
+pub fn check_tag_path(path: &str, version: Version) -> Result<(), WriteError> {
+    path::check(path).map_err(|reason| WriteError::Path { path: path.to_owned(), reason })?;
+    let lower = path.to_lowercase();
+    let first = lower.split('/').next().unwrap_or_default();
+    let is_reserved = ["data", "bagit.txt", "bag-info.txt", "fetch.txt"].contains(&first) || crate::Manifest::of_name(first).is_some();
+    if is_reserved {
+        return Err(WriteError::ReservedFile { path: path.to_owned() });
+    }
+    check_writable(path, path, version)
+}
+
+/// What a reader could find in a manifest, but no writer can write.
+fn check_writable(path: &str, full: &str, version: Version) -> Result<(), WriteError> {
+    if full.split('/').any(|name| name.len() > LONGEST_NAME_BYTES) {
+        return Err(WriteError::Path { path: path.to_owned(), reason: PathRefusal::LongName });
+    }
+    if path::decode(&path::encode(full, version), version) != full {
+        return Err(WriteError::Ambiguous { path: path.to_owned() });
+    }
+    Ok(())
+}
+
 fn write_error(path: &Path) -> impl FnOnce(io::Error) -> WriteError {
     let path = path.to_owned();
     move |source| WriteError::Write { path, source }
@@ -248,16 +290,9 @@ impl BagWriter {
     /// # Errors
     /// If the path can't be kept, the content can't be read or written, or a digest differs.
     pub fn add(&mut self, path: &str, content: &mut dyn Read, known: &[Digest]) -> Result<Written, WriteError> {
+        check_payload_path(path, self.options.version)?;
         let full = format!("{}{path}", path::PAYLOAD);
-        let refuse = |reason| WriteError::Path { path: path.to_owned(), reason };
-        if path.starts_with('/') {
-            return Err(refuse(PathRefusal::Absolute));
-        }
-        path::check_payload(&full).map_err(refuse)?;
         let encoded = path::encode(&full, self.options.version);
-        if path::decode(&encoded, self.options.version) != full {
-            return Err(WriteError::Ambiguous { path: path.to_owned() });
-        }
         let written = self.write_file(&full, content, known)?;
         for index in 0..self.manifests.len() {
             let (algorithm, manifest, out) = &mut self.manifests[index];
@@ -278,16 +313,7 @@ impl BagWriter {
     /// # Errors
     /// As for [`BagWriter::add`], and if the format reserves the name.
     pub fn add_tag_file(&mut self, path: &str, content: &mut dyn Read) -> Result<Written, WriteError> {
-        path::check(path).map_err(|reason| WriteError::Path { path: path.to_owned(), reason })?;
-        let lower = path.to_lowercase();
-        let first = lower.split('/').next().unwrap_or_default();
-        let is_reserved = ["data", "bagit.txt", "bag-info.txt", "fetch.txt"].contains(&first) || crate::Manifest::of_name(first).is_some();
-        if is_reserved {
-            return Err(WriteError::ReservedFile { path: path.to_owned() });
-        }
-        if path::decode(&path::encode(path, self.options.version), self.options.version) != path {
-            return Err(WriteError::Ambiguous { path: path.to_owned() });
-        }
+        check_tag_path(path, self.options.version)?;
         let written = self.write_file(path, content, &[])?;
         self.tag_files.push(path.to_owned());
         Ok(written)

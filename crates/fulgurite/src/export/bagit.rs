@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fulgurite_archive::Access;
-use fulgurite_bagit::{BagInfo, BagWriter, Report, Scope, Version, WriteError, WriteOptions};
+use fulgurite_bagit::{BagInfo, BagWriter, Report, Scope, Version, WriteError, WriteOptions, check_payload_path, check_tag_path};
 use fulgurite_digest::Algorithm;
 use serde_json::json;
 
@@ -87,8 +87,13 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
         (true, Some(known)) => options.algorithms = known,
         (true, None) => {}
     }
-    let survey = objects.survey("bags", command.leave_out.leave_out)?;
     let has_old_info = imported.as_ref().is_some_and(|imported| imported.version <= Version::V0_95);
+    let version = options.version;
+    let survey = objects.survey_with("bags", command.leave_out.leave_out, &|path| match tag_file(path).filter(|_| imported.is_some()) {
+        Some(tag_file) if is_computed(tag_file, has_old_info) => None,
+        Some(tag_file) => why_not(check_tag_path(tag_file, version)),
+        None => why_not(check_payload_path(path, version)),
+    })?;
     let start = Instant::now();
     let mut writer = BagWriter::create(&command.into, options).map_err(|error| match error {
         WriteError::Reserved { .. } | WriteError::NoName { .. } => Misuse(error.to_string()).into(),
@@ -96,7 +101,7 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
     })?;
     let (mut payload_files, mut payload_bytes, mut tag_files) = (0_u64, 0_u64, 0_u64);
     objects.each_file(&mut |path, row, content| {
-        let tag_file = path.strip_prefix(TAG_FILES).and_then(|rest| rest.strip_prefix('/'));
+        let tag_file = tag_file(path);
         let known: Vec<_> = content.known().into_iter().collect();
         let added = match tag_file {
             Some(tag_file) if imported.is_some() => {
@@ -155,6 +160,19 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
+/// The path of a tag file that an import has kept.
+fn tag_file(path: &str) -> Option<&str> {
+    path.strip_prefix(TAG_FILES)?.strip_prefix('/')
+}
+
+/// What a writer would say of a path, without the path.
+fn why_not(checked: Result<(), WriteError>) -> Option<String> {
+    checked.err().map(|error| match error {
+        WriteError::Path { reason, .. } => reason.to_string(),
+        error => error.to_string(),
+    })
+}
+
 /// True for tag files that the writer computes, rather than taking them as they were imported.
 fn is_computed(tag_file: &str, has_old_info: bool) -> bool {
     let is_manifest = (tag_file.starts_with("manifest-") || tag_file.starts_with("tagmanifest-")) && tag_file.ends_with(".txt");
@@ -177,7 +195,8 @@ fn fields(command: &Bag, imported: Option<&Imported>) -> Result<BagInfo> {
     for (label, value) in imported.and_then(|imported| imported.info.as_ref()).iter().flat_map(|info| info.fields()) {
         let is_computed = ["Payload-Oxum", "Bagging-Date"].iter().any(|computed| label.eq_ignore_ascii_case(computed));
         if !is_computed && !given.iter().any(|(other, _)| label.eq_ignore_ascii_case(other)) {
-            info.push(label, value)?;
+            info.push(label, value)
+                .with_context(|| format!("the imported {TAG_FILES}/{INFO} can't be written again: store a corrected one"))?;
         }
     }
     for (label, value) in given {
@@ -194,7 +213,7 @@ fn imported(objects: &Objects<'_>) -> Result<Option<Imported>> {
     }
     let folder = tempfile::tempdir().context("can't make a temporary folder")?;
     objects.each_file(&mut |path, row, content| {
-        let Some(name) = path.strip_prefix(TAG_FILES).and_then(|rest| rest.strip_prefix('/')) else { return Ok(()) };
+        let Some(name) = tag_file(path) else { return Ok(()) };
         if name.contains('/') || !(is_computed(name, true) || is_computed(name, false)) {
             return Ok(());
         }

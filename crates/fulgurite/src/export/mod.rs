@@ -9,6 +9,7 @@
 mod bagit;
 mod objects;
 mod ocfl;
+mod paths;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

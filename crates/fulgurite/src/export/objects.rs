@@ -11,6 +11,7 @@ use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::{Kind, ObjectName};
 use serde_json::json;
 
+use super::paths::Paths;
 use crate::diagnostics;
 use crate::gaps::{find_gaps, nothing_stored, refuse_gaps};
 use crate::list::each_version;
@@ -89,7 +90,16 @@ impl<'a> Objects<'a> {
     /// # Errors
     /// If anything can't be exported; it was printed.
     pub(super) fn survey(&self, format: &str, leave_out: bool) -> Result<Survey> {
+        self.survey_with(format, leave_out, &|_| None)
+    }
+
+    /// The same, with the reasons of a format why it can't contain a path.
+    ///
+    /// # Errors
+    /// As [`survey`](Self::survey).
+    pub(super) fn survey_with(&self, format: &str, leave_out: bool, why_not: &dyn Fn(&str) -> Option<String>) -> Result<Survey> {
         let mut survey = Survey::default();
+        let mut paths = Paths::default();
         let mut refused = 0_u64;
         let mut refuse = |row: &VersionRow, why: &str| {
             refused += 1;
@@ -105,13 +115,20 @@ impl<'a> Objects<'a> {
                 Kind::Directory => "an empty folder",
                 // S3 clients make folders so.
                 Kind::File if row.record.size == 0 && below.ends_with(b"/") => "an empty folder",
-                _ if std::str::from_utf8(below).is_err() => {
-                    refuse(&row, &format!("its name is not UTF-8, which {format} require; store it under another name"));
-                    return Ok(());
-                }
                 _ => {
-                    survey.files += 1;
-                    survey.bytes += row.record.size;
+                    let why = match std::str::from_utf8(below) {
+                        Err(_) => Some(format!("its name is not UTF-8, which {format} require")),
+                        Ok(path) => {
+                            paths.refuse(path).or_else(|| why_not(path)).map(|why| format!("{format} can't contain its name: {why}"))
+                        }
+                    };
+                    match why {
+                        Some(why) => refuse(&row, &format!("{why}; store it under another name")),
+                        None => {
+                            survey.files += 1;
+                            survey.bytes += row.record.size;
+                        }
+                    }
                     return Ok(());
                 }
             };
@@ -132,6 +149,10 @@ impl<'a> Objects<'a> {
         let unshown = survey.left_out.saturating_sub(SHOWN_MAX);
         if unshown > 0 {
             diagnostics::note(&format!("{} left out too", phrase(unshown, "more object is", "more objects are")));
+        }
+        if refused > SHOWN_MAX {
+            let more = refused - SHOWN_MAX;
+            diagnostics::note(&format!("{} be exported", phrase(more, "more object can't", "more objects can't")));
         }
         if refused > 0 {
             bail!("nothing was exported, because {} below {} can't be", count(refused, "object"), self.shown());

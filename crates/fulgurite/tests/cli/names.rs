@@ -212,3 +212,24 @@ fn json_contains_the_bytes_of_names_that_are_not_utf_8() {
     let odd = std::ffi::OsString::from_vec(b"in/odd\xff".to_vec());
     assert!(place.good(&[OsStr::new("get"), &odd, OsStr::new("--json")]).json()["path"].is_string());
 }
+
+#[test]
+fn an_export_names_all_names_that_it_can_not_write_before_it_writes() {
+    let place = Sandbox::new(5, &[]);
+    let long = format!("b/{}", "x".repeat(256));
+    let never = ["b/a//b", "b/../x", "b//x", "b/y/.", "b/file/below"];
+    let mut objects: Vec<(&[u8], &[u8])> = vec![(b"b/file", b"1"), (b"b/file-2", b"2"), (b"b/good", b"3")];
+    objects.extend(never.iter().chain([&&*long]).map(|name| (name.as_bytes(), &b"x"[..])));
+    put_names(&place, &objects);
+    for (format, odd) in [("bagit", 6), ("ocfl", 5)] {
+        let ran = place.run(&["export", format, "b", "--into", "out"]);
+        assert_eq!(ran.status, 1, "{ran:?}");
+        for name in never {
+            assert!(ran.err.contains(&format!("can't be exported: {name}: ")), "{name}: {ran:?}");
+        }
+        assert_eq!(ran.err.contains("longer than 255 bytes"), format == "bagit");
+        assert!(ran.err.contains(&format!("because {odd} objects below b can't be")), "{ran:?}");
+        let mut entries = fs::read_dir(place.path("")).expect("there").map(|entry| entry.expect("an entry").file_name());
+        assert!(!entries.any(|name| name.to_string_lossy().contains("out")), "nothing was written");
+    }
+}

@@ -295,7 +295,8 @@ fn an_import_that_is_stopped_describes_what_it_stored() {
         let place = Sandbox::new(5, &[]);
         let names = bags(&place, 30);
         let arguments: Vec<&str> = ["import", "bagit"].into_iter().chain(names.iter().map(String::as_str)).collect();
-        let mut import = place.command().args(&arguments).args(["--premis", "in.xml", "--quiet"]).stderr(Stdio::null()).spawn().expect("it runs");
+        let mut import =
+            place.command().args(&arguments).args(["--premis", "in.xml", "--quiet"]).stderr(Stdio::null()).spawn().expect("it runs");
         let has_stored = || place.segments().iter().any(|segment| segment.metadata().is_ok_and(|found| found.len() > 4_096));
         while import.try_wait().expect("it can be waited for").is_none() && !has_stored() {
             std::thread::yield_now();
