@@ -33,6 +33,8 @@ class StandIn:
         self.asked: list[str] = []
         # Statuses that it answers next, whatever it is asked, and how long each answer takes.
         self.failures: list[int] = []
+        # Statuses and bodies, likewise.
+        self.answers: list[tuple[int, bytes]] = []
         self.delay_s = 0.0
         wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode() if user else None
         registry = self
@@ -43,6 +45,8 @@ class StandIn:
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
                 time.sleep(registry.delay_s)
+                if registry.answers:
+                    return self.send(*registry.answers.pop(0))
                 if registry.failures:
                     return self.answer(status := registry.failures.pop(0), {"error_code": status, "message": "told to fail"})
                 if wanted and self.headers.get("Authorization") != wanted:
@@ -53,12 +57,17 @@ class StandIn:
                 self.answer(404, {"error_code": 40403, "message": "Schema not found"})
 
             def answer(self, status: int, said: dict) -> None:
-                body = json.dumps(said).encode()
+                self.send(status, json.dumps(said).encode())
+
+            def send(self, status: int, body: bytes) -> None:
                 self.send_response(status)
+                if status == 301:
+                    self.send_header("Location", "/elsewhere")
                 if status == 401:
                     self.send_header("WWW-Authenticate", 'Basic realm="registry"')
                 self.send_header("Content-Type", CONTENT_TYPE)
-                self.send_header("Content-Length", str(len(body)))
+                if status != 204:
+                    self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -80,6 +81,10 @@ const FIELD: &str = "field";
 const MAGIC: u8 = 0;
 /// Schemas kept. A topic has a few, over the years.
 const PLANS_MAX: usize = 100;
+/// How long a schema may be missing in a registry: packets may come before it is in all replicas.
+const MISSING: Duration = Duration::from_secs(30);
+/// Missing schemas kept.
+const MISSING_MAX: usize = 10_000;
 /// Maximum number of objects in a packet.
 const OBJECTS_MAX: usize = 500_000;
 /// Memory for an object, without its content.
@@ -101,6 +106,8 @@ pub struct Alerts {
     /// Held while a registry is asked.
     asking: tokio::sync::Mutex<()>,
     plans: Mutex<HashMap<Id, Arc<Result<Plan, String>>>>,
+    /// Schemas that the registry didn't have, and when it was first asked.
+    missing: Mutex<HashMap<u32, Instant>>,
 }
 
 /// What distinguishes schemas.
@@ -158,17 +165,19 @@ impl Recipe {
 
 impl Plan {
     fn new(schema: Schema, recipe: &Recipe) -> Result<Self, String> {
+        let cutouts: Vec<String> = match &recipe.fields {
+            Some(fields) => fields.clone(),
+            // A field with bytes that can't be selected is an error below: a cutout in a new shape
+            // must not vanish.
+            None => schema.fields().filter(|name| name.starts_with("cutout") && schema.has_bytes(name)).map(str::to_owned).collect(),
+        };
+        let key = Some(&recipe.key).filter(|_| !cutouts.is_empty());
         let mut key_fields: Vec<String> = Vec::new();
-        for name in recipe.key.names().chain(recipe.packet.iter().flat_map(|packet| packet.names())) {
+        for name in key.into_iter().chain(&recipe.packet).flat_map(|pattern| pattern.names()) {
             if name != FIELD && !key_fields.iter().any(|known| known == name) {
                 key_fields.push(name.to_owned());
             }
         }
-        let is_selectable = |name: &&str| Selection::new(&schema, [(*name, Kind::Content)]).is_ok();
-        let cutouts: Vec<String> = match &recipe.fields {
-            Some(fields) => fields.clone(),
-            None => schema.fields().filter(|name| name.starts_with("cutout")).filter(is_selectable).map(str::to_owned).collect(),
-        };
         if cutouts.is_empty() && recipe.packet.is_none() {
             return Err("the schema has no field with bytes whose name begins with `cutout`".to_owned());
         }
@@ -239,6 +248,7 @@ impl Alerts {
             expanding: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
+            missing: Mutex::default(),
         }
     }
 
@@ -261,11 +271,17 @@ impl Alerts {
                 let plan = match self.plan(&Id::Number(id)) {
                     Some(plan) => plan,
                     None => match registry.schema(id).await {
-                        Ok(schema) => self.learn(Id::Number(id), Ok(schema)),
+                        Ok(schema) => {
+                            self.missing().remove(&id);
+                            self.learn(Id::Number(id), Ok(schema))
+                        }
+                        Err(error @ RegistryError::Missing(_)) if self.is_early(id) => {
+                            return Err(Unreadable::Transient(error.to_string()));
+                        }
                         Err(error @ RegistryError::Transient(_)) => return Err(Unreadable::Transient(error.to_string())),
                         Err(error @ RegistryError::Refused(_)) => return Err(Unreadable::Refused(error.to_string())),
                         // Not remembered: the registry may have it later.
-                        Err(error @ RegistryError::Schema(..)) => return Err(bad(&error.to_string())),
+                        Err(error @ (RegistryError::Missing(_) | RegistryError::Schema(..))) => return Err(bad(&error.to_string())),
                     },
                 };
                 drop(asking);
@@ -305,7 +321,13 @@ impl Alerts {
                     return Err("its blocks are larger than 256 MiB after decompression".to_owned());
                 }
             }
-            blocks.push((count, block));
+            // Some writers end with a block that has nothing.
+            if count > 0 || !block.is_empty() {
+                blocks.push((count, block));
+            }
+        }
+        if blocks.is_empty() {
+            return Err("it has no alerts".to_owned());
         }
         let is_single = blocks.iter().map(|(count, _)| *count).eq([1]);
         let alerts = blocks.iter().fold(0_u64, |sum, (count, _)| sum.saturating_add(*count));
@@ -338,6 +360,19 @@ impl Alerts {
         Ok(contents)
     }
 
+    fn missing(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Instant>> {
+        self.missing.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether a registry that lacks a schema may get it yet.
+    fn is_early(&self, id: u32) -> bool {
+        let mut missing = self.missing();
+        if missing.len() >= MISSING_MAX {
+            missing.clear();
+        }
+        missing.entry(id).or_insert_with(Instant::now).elapsed() < MISSING
+    }
+
     fn plan(&self, id: &Id) -> Option<Arc<Result<Plan, String>>> {
         self.plans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(id).cloned()
     }
@@ -359,4 +394,51 @@ const NO_HEADER: &str = "the packet doesn't begin with a zero byte and the numbe
 fn split_header(packet: &Bytes) -> Option<(u32, Bytes)> {
     let number = packet.get(..5)?.strip_prefix(&[MAGIC])?;
     Some((u32::from_be_bytes(number.try_into().ok()?), packet.slice(5..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(fields: &str, recipe: &Recipe) -> Result<Plan, String> {
+        let schema = format!(r#"{{"type": "record", "name": "alert", "fields": [{fields}]}}"#);
+        Plan::new(Schema::parse(&schema).expect("valid"), recipe)
+    }
+
+    fn recipe(fields: Option<Vec<String>>, packet: Option<&str>) -> Recipe {
+        let pattern = |text| Pattern::parse(text).expect("a pattern");
+        Recipe { key: pattern("{objectId}/{candid}/{field}"), fields, packet: packet.map(pattern) }
+    }
+
+    #[test]
+    fn packets_alone_need_no_fields_of_the_cutouts_keys() {
+        let id = r#"{"name": "diaSourceId", "type": "long"}"#;
+        for fields in [None, Some(Vec::new())] {
+            let plan = plan(id, &recipe(fields, Some("{diaSourceId}"))).expect("the packet's key has all it needs");
+            assert_eq!(plan.key_fields, ["diaSourceId"]);
+        }
+        let cutout = format!(r#"{id}, {{"name": "cutoutA", "type": "bytes"}}"#);
+        assert_eq!(plan(&cutout, &recipe(None, Some("{diaSourceId}"))).err().as_deref(), Some("the schema has no field `objectId`"));
+    }
+
+    #[test]
+    fn a_cutout_that_can_not_be_selected_is_not_skipped() {
+        let ids = r#"{"name": "objectId", "type": "string"}, {"name": "candid", "type": "long"}, {"name": "cutoutCount", "type": "int"}"#;
+        let with = |kind: &str| {
+            let fields = format!(r#"{ids}, {{"name": "cutoutA", "type": "bytes"}}, {{"name": "cutoutB", "type": {kind}}}"#);
+            plan(&fields, &recipe(None, None)).map(|plan| plan.cutouts)
+        };
+        assert_eq!(with(r#"["null", "bytes"]"#), Ok(vec!["cutoutA".to_owned(), "cutoutB".to_owned()]));
+        assert_eq!(with(r#"["null", "string"]"#), Ok(vec!["cutoutA".to_owned()]));
+        for (kind, why) in [
+            (
+                r#"{"type": "record", "name": "C", "fields": [{"name": "d", "type": "bytes"}, {"name": "mask", "type": ["null", "bytes"]}]}"#,
+                "the field `cutoutB` is a record with several fields of bytes, expected bytes",
+            ),
+            (r#"["null", "bytes", "string"]"#, "the field `cutoutB` is a string, expected bytes"),
+            (r#"{"type": "array", "items": "bytes"}"#, "the field `cutoutB` is an array, expected bytes"),
+        ] {
+            assert_eq!(with(kind), Err(why.to_owned()));
+        }
+    }
 }

@@ -121,7 +121,11 @@ impl Pipeline {
                 Ok(contents) => break Ok(contents),
                 Err(Unreadable::Packet(why)) => break Err(why),
                 Err(Unreadable::Refused(why)) => return Err(IngestError::Refused(why)),
-                Err(Unreadable::Transient(why)) => self.sink.pause(attempts, &why).await.map_err(ended)?,
+                Err(Unreadable::Transient(why)) => {
+                    // The first attempt may have taken long already.
+                    self.events.waiting(&why);
+                    self.sink.pause(attempts, &why).await.map_err(ended)?;
+                }
             }
             attempts += 1;
         };

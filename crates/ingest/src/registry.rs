@@ -34,12 +34,15 @@ pub enum RegistryError {
     /// Another attempt may succeed.
     #[error("schema registry: {0}")]
     Transient(String),
-    /// The registry has no such schema, or not in Avro.
+    /// The registry has no such schema. A replica may get it a little later.
+    #[error("schema {0}: the registry doesn't have it")]
+    Missing(u32),
+    /// The schema can't be used.
     #[error("schema {0}: {1}")]
     Schema(u32, String),
-    /// The registry refuses everything.
+    /// The registry refuses everything, or the address isn't that of a registry.
     #[error("schema registry: {0}")]
-    Refused(StatusCode),
+    Refused(String),
 }
 
 impl std::fmt::Debug for Registry {
@@ -79,6 +82,7 @@ impl Registry {
     async fn ask(&self, id: u32) -> Result<Schema, RegistryError> {
         let transient = RegistryError::Transient;
         let wrong = |why: String| RegistryError::Schema(id, why);
+        let strange = |why: &str| RegistryError::Refused(format!("the response {why}; is the address that of a registry?"));
         let mut request = Request::get(format!("{}/schemas/ids/{id}", self.path))
             .header(HOST, self.address.authority())
             .header(ACCEPT, "application/vnd.schemaregistry.v1+json, application/json");
@@ -92,33 +96,32 @@ impl Registry {
         let status = response.status();
         match status {
             StatusCode::OK | StatusCode::NOT_FOUND => {}
-            status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
-                return Err(RegistryError::Refused(status));
-            }
-            status => return Err(transient(status.to_string())),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => return Err(transient(status.to_string())),
+            status if status.is_server_error() => return Err(transient(status.to_string())),
+            status => return Err(RegistryError::Refused(status.to_string())),
         }
         let mut body = response.into_body();
         let mut text = Vec::new();
         while let Some(frame) = next_frame(&mut body).await {
             text.extend_from_slice(frame.map_err(transient)?.data_ref().map_or(&[], |data| data));
             if text.len() > RESPONSE_MAX {
-                return Err(wrong("the registry's response is too long".to_owned()));
+                return Err(strange("is too long"));
             }
         }
         let json = serde_json::from_slice::<Value>(&text);
         if status == StatusCode::NOT_FOUND {
             // Any other answer means that the address is not that of a registry.
             let is_known = json.is_ok_and(|json| json.get("error_code").and_then(Value::as_u64) == Some(NO_SCHEMA));
-            return Err(if is_known { wrong("the registry doesn't have it".to_owned()) } else { RegistryError::Refused(status) });
+            return Err(if is_known { RegistryError::Missing(id) } else { RegistryError::Refused(status.to_string()) });
         }
-        let json = json.map_err(|_| transient("the response isn't JSON".to_owned()))?;
+        let json = json.map_err(|_| strange("isn't JSON"))?;
+        let schema = json.get("schema").and_then(Value::as_str).ok_or_else(|| strange("has no schema"))?;
         if let Some(other) = json.get("schemaType").and_then(Value::as_str).filter(|kind| *kind != "AVRO") {
             return Err(wrong(format!("it is of type {other}, expected AVRO")));
         }
         if json.get("references").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
             return Err(wrong("it refers to other schemas, which is not supported".to_owned()));
         }
-        let schema = json.get("schema").and_then(Value::as_str).ok_or_else(|| wrong("the registry's response has no schema".to_owned()))?;
         Schema::parse(schema).map_err(|error| wrong(error.to_string()))
     }
 }

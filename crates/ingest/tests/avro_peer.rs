@@ -226,6 +226,26 @@ fn a_claim_of_many_empty_items_ends_soon() {
 }
 
 #[test]
+fn values_that_are_null_and_deep_are_valid() {
+    let schema = Schema::parse(
+        r#"{"type": "array", "items": {"type": "record", "name": "R", "fields": [
+            {"name": "a", "type": ["null", "int"]}, {"name": "b", "type": {"type": "fixed", "name": "F", "size": 0}}]}}"#,
+    )
+    .expect("valid");
+    let selection = Selection::new(&schema, []).expect("nothing");
+    // 200,000 items, each of one byte.
+    let mut data = vec![0x80, 0xb5, 0x18];
+    data.extend([0; 200_001]);
+    assert_eq!(selection.of(&schema, &data).map(|(_, length)| length), Ok(data.len()));
+
+    let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}"#;
+    let schema = Schema::parse(schema).expect("valid");
+    let deep = |depth: usize| [vec![2; depth], vec![0]].concat();
+    assert_eq!(selection.of(&schema, &deep(150)).map(|(_, length)| length), Ok(151));
+    assert_eq!(selection.of(&schema, &deep(5_000)), Err(DecodeError::Invalid("it is nested too deeply")));
+}
+
+#[test]
 fn fields_that_can_not_be_selected_are_named() {
     let schema = Schema::parse(
         r#"{"type": "record", "name": "R", "fields": [

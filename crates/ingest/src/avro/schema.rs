@@ -1,6 +1,6 @@
 //! Schemas, parsed from their JSON.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -76,6 +76,27 @@ impl Schema {
             _ => &[],
         };
         fields.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether a field has bytes, at whatever depth.
+    #[must_use]
+    pub fn has_bytes(&self, field: &str) -> bool {
+        let Type::Record(fields) = self.get(self.root) else { return false };
+        let mut left: Vec<usize> = fields.iter().filter(|(name, _)| name == field).map(|(_, number)| *number).collect();
+        let mut seen = HashSet::new();
+        while let Some(number) = left.pop() {
+            if !seen.insert(number) {
+                continue;
+            }
+            match self.get(number) {
+                Type::Bytes | Type::Fixed(_) => return true,
+                Type::Array(inner) | Type::Map(inner) => left.push(*inner),
+                Type::Union(branches) => left.extend(branches),
+                Type::Record(fields) => left.extend(fields.iter().map(|(_, inner)| inner)),
+                _ => {}
+            }
+        }
+        false
     }
 }
 

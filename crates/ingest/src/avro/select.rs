@@ -117,7 +117,7 @@ impl Selection {
             at: 0,
             fields: vec![Field::Null; self.count],
             // Items without bytes could be claimed by the quintillion.
-            steps_left: data.len().saturating_mul(2).saturating_add(100_000),
+            empty_left: data.len().saturating_mul(4).saturating_add(100_000),
         };
         decoder.value(schema.root(), &self.step, 0)?;
         Ok((decoder.fields, decoder.at))
@@ -203,7 +203,7 @@ fn is_content(schema: &Schema, number: usize) -> bool {
     }
 }
 
-/// Maximum depth of a value: schemas may contain themselves.
+/// Maximum depth of a value, without unions: schemas may contain themselves.
 const DEPTH_MAX: usize = 200;
 
 struct Decoder<'a> {
@@ -211,7 +211,8 @@ struct Decoder<'a> {
     data: &'a [u8],
     at: usize,
     fields: Vec<Field<'a>>,
-    steps_left: usize,
+    /// How many more values without bytes may come.
+    empty_left: usize,
 }
 
 impl<'a> Decoder<'a> {
@@ -219,11 +220,13 @@ impl<'a> Decoder<'a> {
         if depth > DEPTH_MAX {
             return Err(DecodeError::Invalid("it is nested too deeply"));
         }
-        self.steps_left = self.steps_left.checked_sub(1).ok_or(DecodeError::Invalid("it has too many empty items"))?;
         let schema = self.schema;
         let field = match schema.get(number) {
-            Type::Null => return Ok(()),
+            Type::Null => return self.empty(),
             Type::Record(fields) => {
+                if fields.is_empty() {
+                    self.empty()?;
+                }
                 for (index, (_, inner)) in fields.iter().enumerate() {
                     self.value(*inner, step.of(index), depth + 1)?;
                 }
@@ -232,7 +235,11 @@ impl<'a> Decoder<'a> {
             Type::Union(branches) => {
                 let branch = usize::try_from(self.long()?).ok().filter(|&branch| branch < branches.len());
                 let branch = branch.ok_or(DecodeError::Invalid("a union has no such branch"))?;
-                return self.value(branches[branch], step.of(branch), depth + 1);
+                // The number of its branch takes a byte.
+                if *schema.get(branches[branch]) == Type::Null {
+                    return Ok(());
+                }
+                return self.value(branches[branch], step.of(branch), depth);
             }
             Type::Array(items) => return self.blocks(|decoder| decoder.value(*items, &Step::Skip, depth + 1)),
             Type::Map(values) => {
@@ -250,6 +257,10 @@ impl<'a> Decoder<'a> {
             Type::Float => Field::Real(f32::from_le_bytes(self.array()?).into()),
             Type::Double => Field::Real(f64::from_le_bytes(self.array()?)),
             Type::Bytes => Field::Bytes(self.bytes()?),
+            Type::Fixed(0) => {
+                self.empty()?;
+                Field::Bytes(&[])
+            }
             Type::Fixed(size) => Field::Bytes(self.take(*size)?),
             Type::String => {
                 let bytes = self.bytes()?;
@@ -270,6 +281,12 @@ impl<'a> Decoder<'a> {
                 self.fields[index] = field;
             }
         }
+        Ok(())
+    }
+
+    /// Counts a value without bytes.
+    fn empty(&mut self) -> Result<(), DecodeError> {
+        self.empty_left = self.empty_left.checked_sub(1).ok_or(DecodeError::Invalid("it has too many empty items"))?;
         Ok(())
     }
 
