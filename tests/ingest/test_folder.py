@@ -199,3 +199,37 @@ def test_many_files_are_stored_with_a_small_buffer(bucket: Bucket, tmp_path):
         written(tmp_path / name, content)
     ended = bucket.ingest("folder", str(tmp_path), "--buffer", "64 KiB")
     assert ended.status == 0 and bucket.contents() == files
+
+
+def test_a_file_without_alerts_is_no_success(bucket: Bucket, tmp_path):
+    """It was cut off after its header, maybe. A block with nothing at the end is harmless."""
+    whole = alerts.container("ztf", alerts.ztf(1))
+    head, empty_block = alerts.container("ztf"), b"\0\0" + whole[-16:]
+    for name, content in {"a.avro": head, "b.avro": head + empty_block, "c.avro": whole + empty_block}.items():
+        written(tmp_path / name, content)
+    ended = bucket.ingest("folder", str(tmp_path), "--packet", "packets/{candid}.avro")
+    assert ended.status == 1 and ended.answer["dead_letters"] == 2, ended
+    letters = bucket.dead_letters()
+    assert letters == {"a.avro": (head, "it has no alerts"), "b.avro": (head + empty_block, "it has no alerts")}
+    assert bucket.contents() == cutouts(alerts.ztf(1)) | {f"packets/{alerts.ztf(1)['candid']}.avro": whole + empty_block}
+
+
+def test_a_link_to_what_is_neither_file_nor_folder_is_named(bucket: Bucket, tmp_path):
+    os.mkfifo(tmp_path / "pipe.fits")
+    (tmp_path / "link.fits").symlink_to(tmp_path / "pipe.fits")
+    ended = bucket.ingest("folder", str(tmp_path / "link.fits"))
+    assert ended.status == 1 and "link.fits: it is neither a file nor a folder" in ended.text, ended
+
+
+def test_the_label_of_an_archive_is_no_damage(bucket: Bucket, tmp_path):
+    """GNU tar leaves its size empty."""
+    label = tarfile.TarInfo("night of 2026-12-01")
+    label.type = b"V"
+    header = bytearray(label.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = bytes(12)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    plain = tar(tmp_path / "a.tar", {"a.fits": b"image"}, "w")
+    plain.write_bytes(bytes(header) + plain.read_bytes())
+    ended = bucket.ingest("folder", str(tmp_path))
+    assert ended.status == 0 and bucket.contents() == {"a.fits": b"image"}, ended

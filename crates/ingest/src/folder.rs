@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,13 @@ const FILE_MAX: u64 = 256 << 20;
 const BUFFER_KIB_MAX: u32 = 1 << 29;
 /// Files that wait for a task.
 const QUEUE: usize = 4;
+
+/// Size of a header in a tar archive.
+const TAR_BLOCK: usize = 512;
+/// Where a header has its type.
+const TAR_TYPE: usize = 156;
+/// Where a header has the size of what follows.
+const TAR_SIZE: Range<usize> = 124..136;
 
 /// What to read.
 #[derive(Debug, Clone)]
@@ -208,6 +216,10 @@ impl Reader {
                         self.read(entry.path(), &below)
                     }
                     // The folder that was named may be a link.
+                    Ok(entry) if entry.path_is_symlink() && !entry.path().is_dir() && entry.depth() == 0 => {
+                        self.fail(&entry.path().display().to_string(), "it is neither a file nor a folder");
+                        Ok(())
+                    }
                     Ok(entry) if entry.path_is_symlink() && entry.depth() > 0 => {
                         self.fail(&entry.path().display().to_string(), "it is a link to a folder, or to nothing");
                         Ok(())
@@ -286,7 +298,8 @@ impl Reader {
         origin: &str,
         name: &str,
     ) -> Result<Result<(), Stopped>, String> {
-        let mut archive = tar::Archive::new(UntilStopped { archive, is_stopped: &self.is_stopped });
+        let archive = without_label(UntilStopped { archive, is_stopped: &self.is_stopped }).map_err(|error| error.to_string())?;
+        let mut archive = tar::Archive::new(archive);
         // Reads on after the end of an archive: to the checksum of what is compressed, and to an
         // archive that was appended.
         archive.set_ignore_zeros(true);
@@ -375,6 +388,17 @@ impl Reader {
     fn read_file(&self, path: &Path) -> Result<(Bytes, OwnedSemaphorePermit), String> {
         read_unchanged(path, |length| self.reserve(length))
     }
+}
+
+/// A tar archive without the label that GNU tar may write before the first file: its header may
+/// have no size, and then looks damaged.
+fn without_label(mut archive: impl Read) -> io::Result<impl Read> {
+    let mut header = Vec::with_capacity(TAR_BLOCK);
+    archive.by_ref().take(TAR_BLOCK as u64).read_to_end(&mut header)?;
+    if header.len() == TAR_BLOCK && header[TAR_TYPE] == b'V' && header[TAR_SIZE].iter().all(|byte| b"\0 0".contains(byte)) {
+        header.clear();
+    }
+    Ok(io::Cursor::new(header).chain(archive))
 }
 
 /// Reads a file that nothing changes meanwhile. `reserve` waits for memory.

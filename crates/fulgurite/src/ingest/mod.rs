@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::bucket::BucketArgs;
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, signals};
+use crate::{Outcome, Session, diagnostics, signals};
 
 #[derive(Debug, Args)]
 pub(crate) struct Ingest {
@@ -193,7 +193,13 @@ impl AlertArgs {
         match result {
             Ok(()) => Ok(outcome),
             Err(IngestError::Stopped) => {
-                session.warn("stopped; the same command goes on from here");
+                let why = "stopped; the same command goes on from here";
+                // The answer doesn't say it.
+                if session.json {
+                    diagnostics::trouble(why)
+                } else {
+                    session.warn(why)
+                }
                 Ok(Outcome::Troubled)
             }
             Err(IngestError::Refused(why)) => Err(anyhow::anyhow!(why).context("stopped; the same command goes on from here")),
