@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -293,6 +295,8 @@ def test_a_committed_offset_beyond_the_end_is_that_of_an_earlier_topic(broker: B
     consumer.close()
     assert bucket.kafka(broker, topic, group=group).status == 0
     assert bucket.contents() == cutouts(*made)
+    # Else the topic would be skipped up to there when it has grown.
+    assert committed(broker, group, topic) == 5
 
 
 def test_an_address_that_is_no_registry_loses_nothing(broker: Broker, bucket: Bucket, registry: StandIn, unused):
@@ -300,11 +304,45 @@ def test_an_address_that_is_no_registry_loses_nothing(broker: Broker, bucket: Bu
     broker.create_topic(topic)
     number = registry.register(alerts.parsed("lsst"))
     produce(broker, topic, alerts.confluent("lsst", alerts.lsst(1), number))
-    registry.failures = [404]
     arguments = ["--registry", registry.url, "--key", "{diaSourceId}/{field}"]
-    refused = bucket.kafka(broker, topic, *arguments, group=group)
-    assert refused.status == 1 and "schema registry: 404" in refused.text and bucket.dead_letters() == {}
+    plain, html = b'{"error_code": 404, "message": "HTTP 404 Not Found"}', b"<html>Welcome</html>"
+    answers = [(404, plain), (200, b'{"status": "ok"}'), (200, b"[]"), (200, b'{"schema": null}'), (200, html), (301, html), (204, b"")]
+    for status, body in answers:
+        registry.answers = [(status, body)]
+        refused = bucket.kafka(broker, topic, *arguments, group=group)
+        said = "is the address that of a registry?" if status == 200 else f"schema registry: {status}"
+        assert refused.status == 1 and said in refused.text and bucket.dead_letters() == {}, (status, body, refused)
     assert bucket.kafka(broker, topic, *arguments, group=group).answer["alerts"] == 1
+
+
+def test_a_schema_that_the_registry_gets_a_little_later_is_waited_for(broker: Broker, bucket: Bucket, registry: StandIn, unused):
+    """The replica that answers may not have it yet."""
+    topic = unused("lsst")
+    broker.create_topic(topic)
+    number = registry.register(alerts.parsed("lsst"))
+    produce(broker, topic, alerts.confluent("lsst", alerts.lsst(1), number))
+    registry.answers = [(404, b'{"error_code": 40403, "message": "Schema not found"}')] * 2
+    ended = bucket.kafka(broker, topic, "--registry", registry.url, "--key", "{diaSourceId}/{field}")
+    assert ended.status == 0 and ended.answer["alerts"] == 1 and "waiting: schema 1: the registry doesn't have it" in ended.text, ended
+
+
+def test_packets_alone_need_no_cutouts(broker: Broker, bucket: Bucket, unused):
+    topic = unused("lsst")
+    broker.create_topic(topic)
+    packet = alerts.container("lsst", alerts.lsst(1))
+    produce(broker, topic, packet)
+    ended = bucket.kafka(broker, topic, "--packets-only", "--packet", "{diaSourceId}.avro")
+    assert ended.status == 0 and bucket.contents() == {f"{alerts.lsst(1)['diaSourceId']}.avro": packet}, ended
+
+
+def test_a_run_that_is_stopped_while_it_waits_says_so(bucket: Bucket):
+    command = bucket.command("kafka", "--brokers", "127.0.0.1:1", "--topic", "ztf", "--group", "group", "--until-end")
+    with started(bucket, command) as process:
+        next(line for line in process.stderr if "waiting" in line)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=INGEST_S)
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert process.returncode == 1 and {"kind": "trouble", "text": "stopped; the same command goes on from here"} in lines, err
 
 
 def test_messages_deleted_at_the_end_are_reported(broker: Broker, bucket: Bucket, unused):
@@ -340,3 +378,105 @@ def test_the_group_of_a_file_is_used(broker: Broker, bucket: Bucket, unused, tmp
     settings = written(tmp_path / "kafka.properties", f"# the survey's\nmetadata.broker.list={broker.address()}\ngroup.id = {group}\n".encode())
     ended = bucket.ingest("kafka", "--config", str(settings), "--topic", topic, "--until-end")
     assert ended.status == 0 and committed(broker, group, topic) == 1
+
+
+@contextmanager
+def started(bucket: Bucket, command: list[str]) -> Iterator[subprocess.Popen]:
+    """A process that doesn't outlive a test that fails."""
+    with subprocess.Popen(command, env=bucket.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def transactional(broker: Broker, name: str, **settings: str) -> Producer:
+    producer = Producer(broker.client() | {"transactional.id": name} | {key.replace("_", "."): value for key, value in settings.items()})
+    producer.init_transactions(INGEST_S)
+    return producer
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(broker: Broker, bucket: Bucket, unused):
+    """Also if it has more messages than the old one when they are first asked for: librdkafka goes on at the old offset."""
+    topic, group = unused("ztf"), unused("group")
+    broker.create_topic(topic)
+    old, new = [alerts.ztf(number) for number in range(20)], [alerts.ztf(number) for number in range(100, 130)]
+    produce(broker, topic, *(alerts.container("ztf", alert) for alert in old))
+    command = bucket.command("kafka", "--brokers", broker.address(), "--topic", topic, "--group", group)
+    with started(bucket, command) as process:
+        wait_until("the old topic is stored and committed", lambda: committed(broker, group, topic) == 20)
+        # All at once for a consumer that does nothing meanwhile.
+        process.send_signal(signal.SIGSTOP)
+        broker.delete_topic(topic)
+        broker.create_topic(topic)
+        produce(broker, topic, *(alerts.container("ztf", alert) for alert in new))
+        process.send_signal(signal.SIGCONT)
+        wait_until("the new topic is stored", lambda: len(bucket.versions()) >= 150)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=INGEST_S)
+    assert process.returncode == 0, (out, err)
+    assert bucket.contents() == cutouts(*old, *new)
+    assert committed(broker, group, topic) == 30
+
+
+def test_deleted_messages_are_reported_once(broker: Broker, bucket: Bucket, unused):
+    """By the run that misses them."""
+    topic, group = unused("ztf"), unused("group")
+    broker.create_topic(topic)
+    # A group that has seen the topic empty misses what is deleted after that.
+    assert bucket.kafka(broker, topic, group=group).status == 0
+    for number in range(2):
+        produce(broker, topic, *(alerts.container("ztf", alerts.ztf(number)) for number in range(5)))
+        broker.delete_records(topic, 0, 5 * (number + 1))
+        missed = bucket.kafka(broker, topic, group=group)
+        assert missed.status == 1 and missed.answer["failed"] == 5, missed
+        again = bucket.kafka(broker, topic, group=group)
+        assert again.status == 0 and again.answer["failed"] == 0, again
+
+
+def test_a_marker_at_the_end_is_no_message_that_was_deleted(broker: Broker, bucket: Bucket, unused):
+    topics, group = [unused("ztf"), unused("ztf")], unused("group")
+    for topic in topics:
+        broker.create_topic(topic)
+        producer = transactional(broker, unused("producer"))
+        producer.begin_transaction()
+        producer.produce(topic, alerts.container("ztf", alerts.ztf(1)))
+        producer.commit_transaction(INGEST_S)
+    # Two partitions of the same number.
+    assert bucket.kafka(broker, topics[0], "--topic", topics[1], group=group).status == 0
+    for topic in topics:
+        assert committed(broker, group, topic) == 2
+        broker.delete_records(topic, 0, 2)
+        emptied = bucket.kafka(broker, topic, group=group)
+        assert emptied.status == 0 and emptied.answer["failed"] == 0, emptied
+
+
+def test_a_transaction_that_has_not_ended_is_waited_for(broker: Broker, bucket: Bucket, unused):
+    """Acknowledged messages lie behind it."""
+    topic = unused("ztf")
+    broker.create_topic(topic)
+    produce(broker, topic, alerts.container("ztf", alerts.ztf(0)))
+    producer = transactional(broker, unused("producer"))
+    producer.begin_transaction()
+    producer.produce(topic, alerts.container("ztf", alerts.ztf(1)))
+    assert producer.flush(INGEST_S) == 0
+    produce(broker, topic, alerts.container("ztf", alerts.ztf(2)))
+    command = bucket.command("kafka", "--brokers", broker.address(), "--topic", topic, "--group", unused("group"), "--until-end")
+    with started(bucket, command) as process:
+        line = next(line for line in process.stderr if "transaction" in line)
+        assert f"{topic} 0 can be read up to offset 1 so far" in line
+        producer.abort_transaction(INGEST_S)
+        out, err = process.communicate(timeout=INGEST_S)
+    assert process.returncode == 0, (out, err)
+    assert bucket.contents() == cutouts(alerts.ztf(0), alerts.ztf(2))
+
+
+def test_a_compressed_message_that_is_damaged_stops_it(own_broker: Broker, bucket: Bucket):
+    """Also where checksums aren't looked at."""
+    own_broker.create_topic("ztf", compression_type="gzip")
+    produce(own_broker, "ztf", alerts.container("ztf", alerts.ztf(1)))
+    # The header of the compressed data.
+    own_broker.corrupt("ztf", 0, b"\x1f\x8b\x08")
+    checked, unchecked = bucket.kafka(own_broker, "ztf"), bucket.kafka(own_broker, "ztf", "--set", "check.crcs=false")
+    assert checked.status == 1 and "checksum of a message is wrong" in checked.text and "ztf 0 at offset 0" in checked.text
+    assert unchecked.status == 1 and "can't be decompressed" in unchecked.text and "ztf 0 at offset 0" in unchecked.text

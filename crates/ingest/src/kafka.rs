@@ -4,22 +4,27 @@
 //! messages before it. So after a crash at either side, messages are delivered again, but none is
 //! skipped; and what is delivered again is found in the bucket and not stored twice.
 
-use std::collections::{BTreeSet, HashMap};
+mod context;
+mod ends;
+mod topics;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer};
+use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::offsets::{Begun, Offsets};
+use self::context::{Context, Position, State};
+use self::ends::{Ends, Looked, report_deleted};
+use crate::offsets::Begun;
 use crate::pipeline::{Events, IngestError, Origin, Pipeline};
 
 /// How to reach the brokers, and what to read.
@@ -36,7 +41,13 @@ pub struct KafkaSettings {
 }
 
 /// Properties that the command depends on.
-const FIXED: [(&str, &str); 3] = [("enable.auto.commit", "true"), ("enable.auto.offset.store", "false"), ("enable.partition.eof", "true")];
+const FIXED: [(&str, &str); 4] = [
+    ("enable.auto.commit", "true"),
+    ("enable.auto.offset.store", "false"),
+    ("enable.partition.eof", "true"),
+    // The log tells of topics that were created again before messages of them come.
+    ("log.queue", "false"),
+];
 /// Properties with better defaults than librdkafka's.
 const DEFAULTS: [(&str, &str); 5] = [
     ("auto.offset.reset", "earliest"),
@@ -57,8 +68,12 @@ const FIRST_ANSWER: Duration = Duration::from_secs(30);
 const ATTEMPT: Duration = Duration::from_secs(5);
 /// How often positions are compared with ends.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
-
-type Position = (String, i32);
+/// Milliseconds after which librdkafka tells the ends of partitions again.
+const STATISTICS_MS: &str = "3000";
+/// The same, where a command waits for them to end.
+const STATISTICS_UNTIL_END_MS: &str = "200";
+/// Partitions that an error names.
+const NAMED: usize = 8;
 
 /// A consumer, in its group.
 pub struct KafkaSource {
@@ -79,100 +94,6 @@ impl std::fmt::Debug for KafkaSource {
     }
 }
 
-/// What librdkafka tells.
-struct Context {
-    events: Arc<dyn Events>,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    offsets: Offsets,
-    assigned: BTreeSet<Position>,
-    /// Partitions that were assigned, and not looked at since.
-    fresh: Vec<Position>,
-    /// Missing offsets of partitions: the first of each range, and the one after its last.
-    gaps: HashMap<Position, Vec<(i64, i64)>>,
-    /// Numbers of partitions of which everything was received.
-    reached: BTreeSet<i32>,
-    has_assignment: bool,
-    refused: Option<String>,
-    /// Whether any broker has answered.
-    has_answered: bool,
-    /// The latest problem with a broker.
-    last_broker_error: Option<String>,
-}
-
-impl Context {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ClientContext for Context {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        tracing::debug!("{level:?} {facility}: {message}");
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed) => {
-                self.state().refused.get_or_insert_with(|| format!("Kafka: {reason}"));
-            }
-            // It is handled where messages are received.
-            Some(RDKafkaErrorCode::PartitionEOF) => {}
-            // It has only the number of brokers, and comes after the error of the last one.
-            Some(RDKafkaErrorCode::AllBrokersDown) => self.events.waiting(&format!("Kafka: {reason}")),
-            _ => {
-                self.events.waiting(&format!("Kafka: {reason}"));
-                self.state().last_broker_error = Some(reason.to_owned());
-            }
-        }
-    }
-}
-
-impl ConsumerContext for Context {
-    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Revoke(list) = rebalance {
-            let mut state = self.state();
-            for element in list.elements() {
-                state.offsets.forget(element.topic(), element.partition());
-                state.reached.remove(&element.partition());
-                state.assigned.remove(&(element.topic().to_owned(), element.partition()));
-            }
-            // Until the next assignment, nothing is known about the end.
-            if state.assigned.is_empty() {
-                state.has_assignment = false;
-            }
-        }
-    }
-
-    fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        match rebalance {
-            Rebalance::Assign(list) => {
-                let mut state = self.state();
-                (state.has_assignment, state.has_answered) = (true, true);
-                for element in list.elements() {
-                    state.offsets.forget(element.topic(), element.partition());
-                    state.reached.remove(&element.partition());
-                    state.assigned.insert((element.topic().to_owned(), element.partition()));
-                    state.fresh.push((element.topic().to_owned(), element.partition()));
-                }
-            }
-            Rebalance::Revoke(_) => {}
-            Rebalance::Error(error) => self.events.waiting(&format!("Kafka: {error}")),
-        }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
-        match result {
-            // With nothing new to commit, and after a rebalance: the messages come again.
-            Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
-            Err(error) => tracing::debug!("commit: {error}"),
-        }
-    }
-}
-
 impl KafkaSettings {
     /// Checks the properties.
     ///
@@ -185,22 +106,31 @@ impl KafkaSettings {
         })
     }
 
+    /// Whether a group without an offset begins with the oldest message.
+    fn is_from_beginning(&self) -> bool {
+        let asked = self.properties.iter().rev().find(|(name, _)| name == "auto.offset.reset");
+        asked.is_none_or(|(_, value)| ["earliest", "beginning", "smallest"].contains(&value.as_str()))
+    }
+
     fn config(&self) -> Result<ClientConfig, String> {
         let mut config = ClientConfig::new();
-        config.set_log_level(RDKafkaLogLevel::Warning);
+        config.set_log_level(RDKafkaLogLevel::Debug);
         for (name, value) in DEFAULTS {
             config.set(name, value);
         }
         for (name, value) in &self.properties {
             let name = ALIASES.iter().find(|(alias, _)| alias == name).map_or(name.as_str(), |(_, name)| name);
-            if FIXED.iter().any(|(fixed, _)| *fixed == name) {
-                return Err(format!("`{name}` can't be set: a message is committed after it is stored"));
+            if name == "statistics.interval.ms" || FIXED.iter().any(|(fixed, _)| *fixed == name) {
+                return Err(format!("`{name}` can't be set: messages could be lost"));
             }
             config.set(name, value);
         }
         for (name, value) in FIXED {
             config.set(name, value);
         }
+        config.set("statistics.interval.ms", if self.until_end { STATISTICS_UNTIL_END_MS } else { STATISTICS_MS });
+        let debug = config.get("debug").map_or_else(|| topics::DEBUG.to_owned(), |asked| format!("{asked},{}", topics::DEBUG));
+        config.set("debug", debug);
         for (name, purpose) in [("bootstrap.servers", "brokers"), ("group.id", "consumer group")] {
             if config.get(name).is_none_or(str::is_empty) {
                 return Err(format!("no {purpose}: `{name}` is not set"));
@@ -216,7 +146,7 @@ impl KafkaSource {
     /// # Errors
     /// What is wrong with the settings.
     pub fn new(settings: KafkaSettings, events: Arc<dyn Events>) -> Result<Self, String> {
-        let context = Context { events, state: Mutex::default() };
+        let context = Context::new(events);
         let consumer: StreamConsumer<Context> = settings.config()?.create_with_context(context).map_err(|error| error.to_string())?;
         let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
         consumer.subscribe(&topics).map_err(|error| error.to_string())?;
@@ -261,31 +191,46 @@ impl KafkaSource {
                     if let Some(why) = context.state().refused.take() {
                         break Err(IngestError::Refused(why));
                     }
+                    context.note_renewed();
+                    let renewed = context.state().to_renew();
+                    if let Some((topic, _)) = renewed.first().filter(|_| self.settings.until_end) {
+                        let why = format!("Kafka: the topic {topic} was deleted and created again, so its end is another one");
+                        break Err(IngestError::Refused(why));
+                    }
+                    if !renewed.is_empty() {
+                        tokio::select! {
+                            () = stop.notified() => break self.stopped(),
+                            () = self.start_over(true) => {}
+                        }
+                    }
                     let fresh = std::mem::take(&mut context.state().fresh);
                     if !fresh.is_empty() {
                         tokio::select! {
                             () = stop.notified() => break self.stopped(),
-                            looked = ends.look_at(fresh, &self.consumer, pipeline) => looked?,
+                            looked = ends.look_at(fresh, &self.consumer, self.settings.is_from_beginning(), pipeline) => looked?,
                         }
+                    }
+                    if let Some(why) = self.damage() {
+                        break Err(IngestError::Refused(why));
+                    }
+                    // What is missing at the ends was deleted, or is markers of transactions.
+                    let passed = context.state().pass_tails();
+                    for ((topic, partition), next) in passed {
+                        store_offset(&self.consumer, &topic, partition, next);
                     }
                     if looking.is_empty() {
                         self.look_at_gaps(&mut looking);
                     }
-                    if self.settings.until_end && looking.is_empty() && self.has_ended(&ends) {
-                        // What is missing at the ends was deleted, or is markers of transactions.
-                        if !ends.note_tails(&mut context.state()) {
-                            break Ok(());
-                        }
+                    if self.settings.until_end && looking.is_empty() && ends.are_reached(&context.state(), &*pipeline.events) {
+                        break Ok(());
                     }
                 }
                 message = self.consumer.recv(), if flight.bytes < self.settings.buffer_bytes => match message {
                     Ok(message) => {
-                        if flight.begin(&message, pipeline, &context) {
-                            // What was stored for the earlier topic must not be committed.
-                            self.store_offset(message.topic(), message.partition(), message.offset());
-                        }
+                        context.note_renewed();
+                        flight.begin(&message, pipeline, &context);
                     }
-                    Err(KafkaError::PartitionEOF(partition)) => drop(context.state().reached.insert(partition)),
+                    Err(KafkaError::PartitionEOF(partition)) => context.state().reach(partition),
                     Err(error) => if let Some(error) = self.problem(&error, &context) {
                         break Err(error);
                     },
@@ -305,6 +250,8 @@ impl KafkaSource {
         while let Some(looked) = looking.join_next().await {
             self.report_gaps(looked.unwrap_or_default(), pipeline);
         }
+        self.ask_for_ids().await;
+        self.start_over(false).await;
         let consumer = Arc::clone(&self.consumer);
         let committed = tokio::task::spawn_blocking(move || consumer.commit_consumer_state(CommitMode::Sync)).await;
         match committed {
@@ -350,18 +297,51 @@ impl KafkaSource {
         done.result?;
         let next = self.consumer.context().state().offsets.end(&done.topic, done.partition, done.offset, done.generation);
         if let Some(next) = next {
-            self.store_offset(&done.topic, done.partition, next);
+            store_offset(&self.consumer, &done.topic, done.partition, next);
         }
         Ok(())
     }
 
-    /// Stores an offset for the next commit.
-    fn store_offset(&self, topic: &str, partition: i32, next: i64) {
-        let mut list = TopicPartitionList::new();
-        let listed = list.add_partition_offset(topic, partition, Offset::Offset(next));
-        // The partition may have been taken away meanwhile.
-        if let Err(error) = listed.and_then(|()| self.consumer.store_offsets(&list)) {
-            tracing::debug!("{topic} {partition}: {error}");
+    /// Asks for the ids of topics, and notes those that were created again.
+    async fn ask_for_ids(&self) {
+        let asked = Arc::clone(&self.consumer);
+        let asking = tokio::task::spawn_blocking(move || {
+            let topics: BTreeSet<String> = asked.context().state().assigned.iter().map(|(topic, _)| topic.clone()).collect();
+            // After one timeout, the others would time out too.
+            topics.iter().all(|topic| asked.fetch_metadata(Some(topic), ATTEMPT).is_ok())
+        });
+        if !asking.await.unwrap_or_default() {
+            tracing::debug!("no broker said whether topics were created again");
+        }
+        self.consumer.context().note_renewed();
+    }
+
+    /// Goes back to the beginning of topics that were created again, also with the committed
+    /// offset: it may be that of the earlier topic. What fails is tried again.
+    async fn start_over(&self, with_seek: bool) {
+        let renewed = self.consumer.context().state().to_renew();
+        let consumer = Arc::clone(&self.consumer);
+        let started = tokio::task::spawn_blocking(move || {
+            for position in renewed {
+                let (topic, partition) = &position;
+                // Else the next automatic commit would go back to the one that is stored.
+                store_offset(&consumer, topic, *partition, 0);
+                let mut went = commit(&consumer, topic, *partition, 0);
+                if with_seek {
+                    went = went.and_then(|()| consumer.seek(topic, *partition, Offset::Beginning, TIMEOUT));
+                }
+                if let Err(error) = went {
+                    consumer.context().events.waiting(&format!("Kafka: {topic} {partition} was created again: {error}"));
+                    continue;
+                }
+                let mut state = consumer.context().state();
+                state.renewed.remove(&position);
+                state.offsets.forget(topic, *partition);
+                state.offsets.expect(topic, *partition, 0);
+            }
+        });
+        if let Err(error) = started.await {
+            tracing::debug!("{error}");
         }
     }
 
@@ -409,12 +389,10 @@ impl KafkaSource {
                 | RDKafkaErrorCode::Authentication
                 | RDKafkaErrorCode::SaslAuthenticationFailed),
             ) => refused(code.to_string()),
-            // The broker sends what its disk has, and the partition can't go on. The error doesn't
-            // say which partition.
-            Some(RDKafkaErrorCode::BadMessage) => refused(
-                "the checksum of a message is wrong, so the broker's disk may be damaged; `--set check.crcs=false` reads such messages"
-                    .to_owned(),
-            ),
+            Some(code @ (RDKafkaErrorCode::BadMessage | RDKafkaErrorCode::BadCompression)) => {
+                context.state().damaged = Some(code);
+                None
+            }
             Some(code @ (RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) if self.settings.until_end => {
                 refused(format!("{code} ({})", self.settings.topics.join(", ")))
             }
@@ -425,110 +403,52 @@ impl KafkaSource {
         }
     }
 
-    /// Whether all that the partitions had is received and stored.
-    fn has_ended(&self, ends: &Ends) -> bool {
+    /// Why messages can't be read, once it is known where. The broker sends what its disk has, and
+    /// the partition can't go on.
+    fn damage(&self) -> Option<String> {
         let state = self.consumer.context().state();
-        if !state.has_assignment || !state.fresh.is_empty() || !state.gaps.is_empty() || state.offsets.unfinished() > 0 {
-            return false;
-        }
-        let assigned: Vec<Position> = state.assigned.iter().cloned().collect();
-        let reached = state.reached.clone();
-        drop(state);
-        let Ok(positions) = self.consumer.position() else { return false };
-        assigned.iter().all(|(topic, partition)| {
-            let Some(end) = ends.of.get(&(topic.clone(), *partition)) else { return false };
-            let position = positions.find_partition(topic, *partition).map(|element| element.offset());
-            let next = match position {
-                Some(Offset::Offset(next)) => next,
-                _ => end.begin,
-            };
-            // Markers of transactions take offsets, but no message has them. The event doesn't
-            // name the topic.
-            let is_unique = assigned.iter().filter(|(_, other)| other == partition).count() == 1;
-            next >= end.end || is_unique && reached.contains(partition)
-        })
+        let damaged = state.damaged.filter(|_| state.fresh.is_empty())?;
+        let positions = positions(&state);
+        let (what, unchecked) = match damaged {
+            RDKafkaErrorCode::BadCompression => ("messages can't be decompressed", ""),
+            _ => ("the checksum of a message is wrong", " `--set check.crcs=false` reads such messages, unless they are compressed."),
+        };
+        Some(format!(
+            "Kafka: {what}, so the broker's disk may be damaged: {positions}.{unchecked} To skip messages, set the group's offset after \
+             them with kafka-consumer-groups.sh --reset-offsets"
+        ))
     }
 }
 
-/// Where partitions end.
-#[derive(Default)]
-struct Ends {
-    of: HashMap<Position, End>,
+/// The partitions that may be meant by an error that doesn't name one, and where they are.
+fn positions(state: &State) -> String {
+    let place = |position: &Position| {
+        let (topic, partition) = position;
+        let next = state.next(position).map_or_else(|| "its end".to_owned(), |next| format!("offset {next}"));
+        format!("{topic} {partition} at {next}")
+    };
+    let mut named: Vec<String> = state.assigned.iter().take(NAMED).map(place).collect();
+    if state.assigned.len() > NAMED {
+        named.push("others".to_owned());
+    }
+    named.join(" or ")
 }
 
-struct End {
-    begin: i64,
-    end: i64,
-    /// Whether messages that are missing at the end were asked for.
-    is_settled: bool,
+/// Stores an offset for the next commit.
+fn store_offset(consumer: &StreamConsumer<Context>, topic: &str, partition: i32, next: i64) {
+    let mut list = TopicPartitionList::new();
+    let listed = list.add_partition_offset(topic, partition, Offset::Offset(next));
+    // The partition may have been taken away meanwhile.
+    if let Err(error) = listed.and_then(|()| consumer.store_offsets(&list)) {
+        tracing::debug!("{topic} {partition}: {error}");
+    }
 }
 
-impl Ends {
-    /// Notes offsets at the ends of partitions for which no message came, as gaps, once. Returns
-    /// whether there are any.
-    fn note_tails(&mut self, state: &mut State) -> bool {
-        for ((topic, partition), end) in self.of.iter_mut().filter(|(position, end)| !end.is_settled && state.assigned.contains(*position))
-        {
-            end.is_settled = true;
-            let next = state.offsets.next(topic, *partition).unwrap_or(end.begin);
-            if next < end.end {
-                state.gaps.entry((topic.clone(), *partition)).or_default().push((next, end.end));
-            }
-        }
-        !state.gaps.is_empty()
-    }
-
-    /// Asks for the ends of partitions, and whether messages were deleted before they were read.
-    async fn look_at(
-        &mut self,
-        partitions: Vec<Position>,
-        consumer: &Arc<StreamConsumer<Context>>,
-        pipeline: &Pipeline,
-    ) -> Result<(), IngestError> {
-        let asked = Arc::clone(consumer);
-        let found = tokio::task::spawn_blocking(move || {
-            let mut list = TopicPartitionList::new();
-            for (topic, partition) in &partitions {
-                list.add_partition(topic, *partition);
-            }
-            let committed = asked.committed_offsets(list, TIMEOUT);
-            let mut found = Vec::new();
-            let mut failure = None;
-            for (topic, partition) in partitions {
-                // After one timeout, the others would time out too.
-                let marks = match &failure {
-                    Some(error) => Err(KafkaError::clone(error)),
-                    None => asked.fetch_watermarks(&topic, partition, TIMEOUT),
-                };
-                failure = failure.or_else(|| marks.as_ref().err().cloned());
-                let committed = committed.as_ref().ok().and_then(|list| list.find_partition(&topic, partition));
-                let committed = match committed.map(|element| element.offset()) {
-                    Some(Offset::Offset(offset)) => Some(offset),
-                    _ => None,
-                };
-                found.push(((topic, partition), marks, committed));
-            }
-            found
-        });
-        for (position, marks, committed) in found.await.map_err(|error| IngestError::Refused(error.to_string()))? {
-            match marks {
-                Ok((low, high)) => {
-                    if let Some(committed) = committed.filter(|&committed| committed < low) {
-                        report_deleted(&position, committed, low, pipeline);
-                    }
-                    // An offset beyond the end is that of an earlier topic of this name: librdkafka
-                    // starts over.
-                    let begin = committed.filter(|committed| (low..=high).contains(committed)).unwrap_or(low);
-                    self.of.insert(position, End { begin, end: high, is_settled: false });
-                }
-                Err(error) => {
-                    pipeline.events.waiting(&format!("Kafka: {error}"));
-                    consumer.context().state().fresh.push(position);
-                }
-            }
-        }
-        Ok(())
-    }
+/// Commits an offset now, even if a larger one was committed. Blocks.
+fn commit(consumer: &StreamConsumer<Context>, topic: &str, partition: i32, next: i64) -> KafkaResult<()> {
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, partition, Offset::Offset(next))?;
+    consumer.commit(&list, CommitMode::Sync)
 }
 
 /// Ends the check of the brokers with the run, however that ends.
@@ -539,20 +459,6 @@ impl Drop for Over {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// Missing offsets of a partition, and its first offset now.
-struct Looked {
-    position: Position,
-    ranges: Vec<(i64, i64)>,
-    low: Option<i64>,
-}
-
-fn report_deleted((topic, partition): &Position, from: i64, to: i64, pipeline: &Pipeline) {
-    let gone = to - from;
-    let why = format!("{gone} messages from offset {from} on were deleted by the broker before they were read");
-    pipeline.events.failed(&format!("{topic} {partition}"), &why);
-    pipeline.counts.failed.fetch_add(gone.unsigned_abs(), std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Messages that are being stored.
@@ -572,11 +478,20 @@ struct Done {
 }
 
 impl Flight {
-    /// Begins to store a message. Returns whether its topic was created again since the last.
-    fn begin(&mut self, message: &BorrowedMessage<'_>, pipeline: &Arc<Pipeline>, context: &Context) -> bool {
+    /// Begins to store a message.
+    fn begin(&mut self, message: &BorrowedMessage<'_>, pipeline: &Arc<Pipeline>, context: &Context) {
         let (topic, partition, offset) = (message.topic().to_owned(), message.partition(), message.offset());
         let mut state = context.state();
+        // Its topic was created again, and is read from its beginning soon.
+        let position = (topic.clone(), partition);
+        if state.renewed.contains(&position) {
+            return;
+        }
         let Begun { generation, expected, is_restart } = state.offsets.begin(&topic, partition, offset);
+        if is_restart {
+            state.renew(|renewed| *renewed == position);
+            return;
+        }
         if let Some(expected) = expected {
             state.gaps.entry((topic.clone(), partition)).or_default().push((expected, offset));
         }
@@ -600,6 +515,5 @@ impl Flight {
             let result = pipeline.store_packet(&packet, &origin).await;
             Done { topic, partition, offset, generation, bytes, result }
         });
-        is_restart
     }
 }

@@ -1,5 +1,6 @@
 //! Which offsets may be committed: those before which everything is stored.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 /// The positions of a consumer in its partitions.
@@ -14,8 +15,10 @@ pub(crate) struct Offsets {
 struct Partition {
     /// Messages that aren't stored yet.
     unfinished: BTreeSet<i64>,
-    /// One past the last message that was received.
+    /// The offset that is expected next: mostly one past the last message that was received.
     next: i64,
+    /// Whether a message was received.
+    has_begun: bool,
     /// Differs for each assignment and each topic of one name. A message counts only in its own.
     generation: u64,
 }
@@ -36,16 +39,18 @@ impl Offsets {
     /// A message was received. Within a generation, offsets only increase.
     pub(crate) fn begin(&mut self, topic: &str, partition: i32, offset: i64) -> Begun {
         let place = (topic.to_owned(), partition);
-        let is_restart = self.partitions.get(&place).is_some_and(|known| offset < known.next);
-        if is_restart {
-            self.partitions.remove(&place);
+        let is_backwards = self.partitions.get(&place).is_some_and(|known| offset < known.next);
+        let mut is_restart = false;
+        if is_backwards {
+            is_restart = self.partitions.remove(&place).is_some_and(|known| known.has_begun);
         }
         let generation = &mut self.generation;
         let mut expected = None;
         let partition = self.partitions.entry(place).and_modify(|known| expected = Some(known.next)).or_insert_with(|| {
             *generation += 1;
-            Partition { unfinished: BTreeSet::new(), next: offset, generation: *generation }
+            Partition { unfinished: BTreeSet::new(), next: offset, has_begun: true, generation: *generation }
         });
+        partition.has_begun = true;
         partition.unfinished.insert(offset);
         partition.next = offset + 1;
         Begun { generation: partition.generation, expected: expected.filter(|&expected| offset > expected), is_restart }
@@ -62,7 +67,26 @@ impl Offsets {
         Some(partition.unfinished.first().copied().unwrap_or(partition.next))
     }
 
-    /// One past the last message that was received.
+    /// A message with this offset is expected, unless something is known already. Returns whether
+    /// that is so.
+    pub(crate) fn expect(&mut self, topic: &str, partition: i32, next: i64) -> bool {
+        let Entry::Vacant(entry) = self.partitions.entry((topic.to_owned(), partition)) else { return false };
+        self.generation += 1;
+        entry.insert(Partition { unfinished: BTreeSet::new(), next, has_begun: false, generation: self.generation });
+        true
+    }
+
+    /// No message before an offset is yet to come. Returns whether it may be committed: all
+    /// messages before it are stored.
+    pub(crate) fn pass(&mut self, topic: &str, partition: i32, next: i64) -> bool {
+        if self.expect(topic, partition, next) {
+            return true;
+        }
+        let known = self.partitions.get_mut(&(topic.to_owned(), partition));
+        known.filter(|known| known.unfinished.is_empty()).map(|known| known.next = known.next.max(next)).is_some()
+    }
+
+    /// The offset that is expected next.
     pub(crate) fn next(&self, topic: &str, partition: i32) -> Option<i64> {
         self.partitions.get(&(topic.to_owned(), partition)).map(|known| known.next)
     }
@@ -94,6 +118,25 @@ mod tests {
         assert_eq!(offsets.end("t", 0, 9, 1), Some(10));
         assert_eq!(offsets.end("t", 0, 9, 1), None);
         assert_eq!(offsets.unfinished(), 0);
+    }
+
+    #[test]
+    fn markers_at_the_end_are_passed_once_all_before_them_is_stored() {
+        let mut offsets = Offsets::default();
+        assert!(offsets.expect("t", 0, 3));
+        assert!(!offsets.expect("t", 0, 0));
+        // Another consumer had committed later offsets meanwhile.
+        assert!(offsets.expect("t", 2, 7));
+        assert!(!offsets.begin("t", 2, 6).is_restart && offsets.begin("t", 2, 5).is_restart);
+        offsets.forget("t", 2);
+        assert_eq!(offsets.begin("t", 0, 5).expected, Some(3));
+        assert!(!offsets.pass("t", 0, 8));
+        assert_eq!(offsets.end("t", 0, 5, 1), Some(6));
+        assert!(offsets.pass("t", 0, 8));
+        assert_eq!(offsets.begin("t", 0, 8), Begun { generation: 1, expected: None, is_restart: false });
+        assert_eq!(offsets.end("t", 0, 8, 1), Some(9));
+        // Nothing is known of the other one.
+        assert!(offsets.pass("t", 1, 4) && offsets.next("t", 1) == Some(4));
     }
 
     #[test]
