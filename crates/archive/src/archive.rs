@@ -193,6 +193,20 @@ impl Archive {
         self.keys.reading()
     }
 
+    /// Checks that key store and catalogue weren't removed or replaced while they are open: what
+    /// was stored since would be lost with the process. What it can, it saves or writes back.
+    /// Programs that run for long call this every few seconds.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] says which file it is. Nothing more can be stored then.
+    pub fn check_in_place(&self) -> Result<(), ArchiveError> {
+        let keys = self.keys().check_in_place();
+        // In any case, so that both are saved.
+        let catalogue = self.catalogue().check_in_place();
+        keys?;
+        Ok(catalogue?)
+    }
+
     /// The stores, in the order of the settings.
     #[must_use]
     pub fn stores(&self) -> &[Arc<dyn PlatterStore>] {

@@ -63,10 +63,12 @@ pub(crate) fn check_whole(database: &Path) -> Result<(), ArchiveError> {
     }
 }
 
-/// Suffixes of the files that SQLite may keep for one database.
-pub(crate) const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+/// Suffixes of the files that SQLite may keep for one database, and of the record of its log.
+pub(crate) const SUFFIXES: [&str; 5] = ["", "-wal", "-shm", "-journal", "-inodes"];
 
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+/// The path with something appended to its name.
+#[must_use]
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

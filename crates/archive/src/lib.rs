@@ -41,6 +41,7 @@ pub mod keyring;
 pub mod keystore;
 pub mod many;
 pub mod object;
+pub mod open_file;
 mod open_sets;
 pub mod paging;
 pub mod read_order;

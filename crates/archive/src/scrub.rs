@@ -113,6 +113,7 @@ impl<'a> Scrub<'a> {
     }
 
     fn run(mut self) -> Result<ScrubReport, ArchiveError> {
+        self.archive.check_in_place()?;
         for text in distinct_texts(check_all(self.archive.stores()).iter().filter_map(|checked| checked.as_ref().err())) {
             self.watcher.trouble(Trouble::Note(&text));
         }
@@ -134,6 +135,7 @@ impl<'a> Scrub<'a> {
         self.unlisted()?;
         self.find_uncatalogued()?;
         self.report.unavailable = unseen_stores(self.archive);
+        self.archive.check_in_place()?;
         Ok(self.report)
     }
 

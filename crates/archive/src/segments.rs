@@ -5,8 +5,10 @@ use std::ops::Range;
 use crate::archive::{Archive, ArchiveError};
 use crate::rebuild::lost_platters;
 
-/// Removes segments that hold nothing staged.
+/// Removes segments that hold nothing staged, if the catalogue that says so, and the keys of what
+/// was written to platters, will still be there when this process ends.
 pub(crate) fn release_segments(archive: &Archive) -> Result<(), ArchiveError> {
+    archive.check_in_place()?;
     let note = |released: &[u64]| {
         let released: Vec<_> = released.iter().map(|&segment| segment..=segment).collect();
         Ok(archive.catalogue().note_released(&released)?)

@@ -89,6 +89,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?;
         let region = settings.region.clone();
+        let served = archive.clone();
         let server = Server::open(listener, archive, settings, events)?;
         report_unclaimed_folders(server.state(), recovered.is_some())?;
         // Last, because a key can be shown only once: nothing can fail between here and
@@ -118,6 +119,8 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
             }
         };
         server.serve(stop).await?;
+        // What can be saved is saved again when the archive is closed, right after this.
+        served.check_in_place()?;
         Ok(Outcome::Good)
     })
 }
@@ -211,6 +214,15 @@ fn recover(archive: &Archive, serve: &Serve) -> Result<Option<Recovered>> {
             return Ok(None);
         }
         ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive).into()),
+        ExistingState::Unlisted(_) if without_copy => {
+            state::begin_without_backup(archive)?;
+            diagnostics::note(&format!(
+                "{} was missing and starts empty. The archive may have a state backup that can't be listed.",
+                file.display()
+            ));
+            return Ok(None);
+        }
+        ExistingState::Unlisted(gaps) => return Err(StateError::may_be_unlisted(archive, &gaps).into()),
     };
     if without_copy {
         state::begin_without_backup(archive)?;

@@ -141,8 +141,12 @@ fn link(file: &File, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     rustix::fs::linkat(CWD, path_of(file), folder, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Renames a file, unless something has the new name.
-fn rename_new(folder: BorrowedFd<'_>, part: &str, name: &[u8]) -> Result<(), Errno> {
+/// Renames a file in its folder, unless something has the new name: then this fails with `EXIST`.
+/// Syncs nothing.
+///
+/// # Errors
+/// The system's error.
+pub fn rename_new(folder: BorrowedFd<'_>, part: &str, name: &[u8]) -> Result<(), Errno> {
     #[cfg(target_os = "linux")]
     match rustix::fs::renameat_with(folder, part, folder, name, rustix::fs::RenameFlags::NOREPLACE) {
         // Not every file system can do that.

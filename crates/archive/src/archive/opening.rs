@@ -8,11 +8,12 @@ use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{KeyTextError, MasterKey, WrappedKey};
 
 use super::{Access, Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers};
-use crate::catalogue::{CatalogueError, SqliteCatalogue, Versions};
+use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, Versions};
 use crate::decoding::{DecodePool, SystemClock};
 use crate::error::MasterKeyTrouble;
-use crate::keystore::{KeyStoreError, SqliteKeyStore};
+use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
+use crate::open_file::{OpenFile, refuse_undecided};
 use crate::rebuild::keys_of_later_versions;
 use crate::settings::{self, Settings, StoreSettings};
 use crate::store::{FolderStore, GlassDrives, MediumStore, PlatterStore};
@@ -35,6 +36,7 @@ impl Archive {
         let catalogue = home.join(CATALOGUE_FILE);
         let is_there = catalogue.exists() || (access == Access::Read && wait_for_catalogue(home, &catalogue));
         if !is_there {
+            refuse_undecided(&catalogue).map_err(CatalogueError::from)?;
             return Err(CatalogueError::Damaged(format!("{} does not exist", catalogue.display())).into());
         }
         let id = settings.archive.id;
@@ -45,13 +47,19 @@ impl Archive {
             },
             databases => (databases?, None),
         };
+        let (mut catalogue, mut keys) = databases;
+        if lock.is_some() {
+            catalogue.keep_in_place();
+            keys.keep_in_place();
+        }
+        let files = catalogue.open_file().zip(keys.open_file());
         let parts = Parts {
-            catalogue: Box::new(databases.0),
-            keys: Box::new(databases.1),
+            catalogue: Box::new(catalogue),
+            keys: Box::new(keys),
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
-            readers: if read_only_lock.is_some() { Readers::default() } else { readers(home, id) },
+            readers: files.map_or_else(Readers::default, |files| readers(home, id, files)),
             settings,
         };
         let mut archive = Self::assemble(home, parts);
@@ -148,6 +156,7 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
 /// [`KeyStoreError`].
 pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyStoreError> {
     let path = home.join(KEYS_FILE);
+    refuse_undecided(&path)?;
     if !path.exists() {
         return Err(KeyStoreError::Missing(path));
     }
@@ -190,12 +199,26 @@ fn wait_for_catalogue(home: &Path, catalogue: &Path) -> bool {
     }
 }
 
-fn readers(home: &Path, archive: ArchiveId) -> Readers {
+/// Readers of these files, which are open: once another file has the name of one, only its open
+/// connection can be used.
+fn readers(home: &Path, archive: ArchiveId, (catalogue_file, keys_file): (OpenFile, OpenFile)) -> Readers {
     let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
     Readers {
-        catalogue: Some(Box::new(move |cache| Some(Box::new(SqliteCatalogue::open_reader(&catalogue, archive, cache).ok()?)))),
-        keys: Some(Box::new(move |cache| Some(Box::new(SqliteKeyStore::open_reader(&keys, archive, cache).ok()?)))),
+        catalogue: Some(Box::new(move |cache| {
+            let open = || SqliteCatalogue::open_reader(&catalogue, archive, cache).ok();
+            Some(Box::new(of_file(&catalogue_file, open)?) as Box<dyn Catalogue>)
+        })),
+        keys: Some(Box::new(move |cache| {
+            let open = || SqliteKeyStore::open_reader(&keys, archive, cache).ok();
+            Some(Box::new(of_file(&keys_file, open)?) as Box<dyn KeyStore>)
+        })),
     }
+}
+
+/// Opens a reader, unless the path leads to another file before or after that.
+fn of_file<T>(file: &OpenFile, open: impl FnOnce() -> Option<T>) -> Option<T> {
+    let is_in_place = || file.displacement().is_none();
+    is_in_place().then(open).flatten().filter(|_| is_in_place())
 }
 
 /// The stores of an archive in `home`.

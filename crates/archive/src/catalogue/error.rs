@@ -3,6 +3,7 @@
 use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
 
 use crate::catalogue::is_unreadable;
+use crate::open_file::{Displaced, LogOfAnother, UndecidedCopy};
 use crate::unread::Hindrance;
 
 /// What can go wrong in the catalogue.
@@ -38,6 +39,15 @@ pub enum CatalogueError {
         /// Archive in the settings.
         expected: ArchiveId,
     },
+    /// It was removed or replaced while it is open.
+    #[error("the catalogue can't be used any more: {0}")]
+    Displaced(#[from] Displaced),
+    /// It was replaced while it was open, and the log of the replaced file is still there.
+    #[error(transparent)]
+    LogOfAnother(#[from] LogOfAnother),
+    /// It was removed or replaced while it was open, and its content was saved under another name.
+    #[error(transparent)]
+    Undecided(#[from] UndecidedCopy),
     /// The set was already completed or abandoned, or never begun.
     #[error("set {0} is not being written")]
     SetNotWriting(SetId),

@@ -208,6 +208,12 @@ pub trait Catalogue: Send {
     /// True if the staging folder was recorded as marked.
     fn is_staging_marked(&mut self) -> Result<bool, CatalogueError>;
 
+    /// Fails if the catalogue was removed or replaced while it is open. After a removal, an engine
+    /// may write its content back.
+    fn check_in_place(&mut self) -> Result<(), CatalogueError> {
+        Ok(())
+    }
+
     /// Checks the catalogue itself for damage.
     fn check(&mut self) -> Result<(), CatalogueError>;
 }

@@ -44,6 +44,7 @@ use super::{
     VersionRowId, Versions,
 };
 use crate::database::remove_database;
+use crate::open_file::{InPlace, Keep, OpenFile, refuse_log_of_another};
 use crate::pool::{self, Cache};
 use crate::volume::sync_folder_of;
 
@@ -51,6 +52,8 @@ use crate::volume::sync_folder_of;
 #[derive(Debug)]
 pub struct SqliteCatalogue {
     connection: Connection,
+    /// `None` if nothing is to be stored in it for long.
+    in_place: Option<InPlace>,
     // The platters that `listing::gather_versions_on` gathered last.
     gathered: Option<Vec<PlatterId>>,
 }
@@ -75,7 +78,7 @@ impl SqliteCatalogue {
             let mut connection = Self::connect(path, true).map_err(|error| error.into_catalogue_error(action))?;
             schema::create(&mut connection, archive).map_err(|error| error.into_catalogue_error(action))?;
             sync_folder_of(path).map_err(io_error)?;
-            Ok(Self { connection, gathered: None })
+            Ok(Self { connection, in_place: None, gathered: None })
         };
         make().inspect_err(|_| _ = remove_database(path))
     }
@@ -86,7 +89,22 @@ impl SqliteCatalogue {
     /// [`CatalogueError::Damaged`], [`CatalogueError::Newer`], [`CatalogueError::OtherArchive`], or
     /// [`CatalogueError::Engine`] if the file does not exist or can't be read.
     pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
-        Self::admit(path, archive, true)
+        let mut catalogue = Self::admit(path, archive, true)?;
+        catalogue.in_place = Some(InPlace::of(path));
+        Ok(catalogue)
+    }
+
+    /// Saves the content if the file is removed while it is open. The caller excludes other
+    /// processes that may rightly do that.
+    pub(crate) fn keep_in_place(&mut self) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.keep(Keep::Removed);
+        }
+    }
+
+    /// The open file, if it is watched.
+    pub(crate) fn open_file(&self) -> Option<OpenFile> {
+        self.in_place.as_ref().map(|in_place| in_place.file().clone())
     }
 
     /// Opens a catalogue for reading, while another process may be writing.
@@ -121,16 +139,19 @@ impl SqliteCatalogue {
             schema::admit(&mut connection, archive, false)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open its file"))?, gathered: None })
+        let connection = open().map_err(|error: EngineError| error.into_catalogue_error("open its file"))?;
+        Ok(Self { connection, in_place: None, gathered: None })
     }
 
     fn admit(path: &Path, archive: ArchiveId, writes: bool) -> Result<Self, CatalogueError> {
+        refuse_log_of_another(path)?;
         let open = || {
             let mut connection = Self::connect(path, writes)?;
             schema::admit(&mut connection, archive, writes)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open its file"))?, gathered: None })
+        let connection = open().map_err(|error: EngineError| error.into_catalogue_error("open its file"))?;
+        Ok(Self { connection, in_place: None, gathered: None })
     }
 
     fn connect(path: &Path, writes: bool) -> Result<Connection, EngineError> {
@@ -140,9 +161,14 @@ impl SqliteCatalogue {
         Ok(connection)
     }
 
-    /// Runs one transaction that changes something.
+    /// Runs one transaction that changes something. What is committed to a file without a name is
+    /// lost with the process, so this fails unless the file is in place after the commit.
     fn change<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, EngineError>) -> Result<T, CatalogueError> {
-        self.transaction(TransactionBehavior::Immediate, work).map_err(|error| error.into_catalogue_error(action))
+        // Also before, so that what is refused isn't there later.
+        self.check_in_place()?;
+        let changed = self.transaction(TransactionBehavior::Immediate, work).map_err(|error| error.into_catalogue_error(action))?;
+        self.check_in_place()?;
+        Ok(changed)
     }
 
     /// Runs a read-only transaction, so that all statements see the same snapshot.
@@ -177,7 +203,21 @@ impl SqliteCatalogue {
     }
 }
 
+impl Drop for SqliteCatalogue {
+    fn drop(&mut self) {
+        // The last chance to save the content of a file that lost its name.
+        let _ = self.check_in_place();
+    }
+}
+
 impl Catalogue for SqliteCatalogue {
+    fn check_in_place(&mut self) -> Result<(), CatalogueError> {
+        match &mut self.in_place {
+            Some(in_place) => Ok(in_place.check(&self.connection)?),
+            None => Ok(()),
+        }
+    }
+
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError> {
         self.look("look up a name", |connection| {
             listing::latest_number(connection, name)?.map(|number| row::uint(number, "the number of a version")).transpose()

@@ -150,7 +150,8 @@ pub(crate) fn put_flushing(
 ) -> PutOutcome {
     let sources = Mutex::new(sources);
     let put = Put { archive, skip, watcher, hooks, report: Mutex::default(), pending: Mutex::default() };
-    let result = put.run(&sources);
+    // The keys of what was acknowledged last may have lost their file since.
+    let result = put.run(&sources).and_then(|()| archive.check_in_place());
     let report = put.report.into_inner().expect("nothing panics while it holds this lock");
     let Err(failure) = result else { return PutOutcome { report, ..PutOutcome::default() } };
     // Frees the space of segments that hold only unacknowledged content. If it fails, the next

@@ -21,6 +21,7 @@ use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::WrappedKey;
 
 use crate::catalogue::is_unreadable;
+use crate::open_file::{Displaced, LogOfAnother, UndecidedCopy};
 use crate::unread::Hindrance;
 
 pub use sqlite::SqliteKeyStore;
@@ -68,6 +69,15 @@ pub enum KeyStoreError {
         /// Archive in the settings.
         expected: ArchiveId,
     },
+    /// It was removed or replaced while it is open.
+    #[error("the key store can't be used any more: {0}")]
+    Displaced(#[from] Displaced),
+    /// It was replaced while it was open, and the log of the replaced file is still there.
+    #[error(transparent)]
+    LogOfAnother(#[from] LogOfAnother),
+    /// It was removed or replaced while it was open, and its content was saved under another name.
+    #[error(transparent)]
+    Undecided(#[from] UndecidedCopy),
     /// The version already has another key. Replacing that would lose the version.
     #[error("version {0} already has another key, which was kept")]
     OtherKey(VersionId),
@@ -103,6 +113,11 @@ pub trait KeyStore: Send {
     /// True if the store contains no keys.
     fn is_empty(&mut self) -> Result<bool, KeyStoreError> {
         Ok(self.len()? == 0)
+    }
+    /// Fails if the store was removed or replaced while it is open. Keys that exist nowhere else
+    /// are saved, as far as the engine can.
+    fn check_in_place(&mut self) -> Result<(), KeyStoreError> {
+        Ok(())
     }
     /// Checks the store for damage.
     fn check(&mut self) -> Result<(), KeyStoreError>;

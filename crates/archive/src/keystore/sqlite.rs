@@ -27,6 +27,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 use super::{KeyStore, KeyStoreError};
 use crate::catalogue::{is_damage, set_cache};
 use crate::database::remove_database;
+use crate::open_file::{InPlace, Keep, LogOfAnother, OpenFile, refuse_log_of_another};
 use crate::pool::{self, Cache};
 use crate::schema::{FileOwner, Schema, archive_of, begin_writing};
 use crate::unwritable::explained;
@@ -45,6 +46,8 @@ pub(super) const SLOT_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct SqliteKeyStore {
     connection: Connection,
+    /// `None` if nothing is to be stored in it for long.
+    in_place: Option<Box<InPlace>>,
 }
 
 /// A failure, to which [`into_key_store_error`](Self::into_key_store_error) adds the operation.
@@ -52,6 +55,12 @@ enum EngineError {
     Sqlite(rusqlite::Error),
     Damaged(String),
     Refused(KeyStoreError),
+}
+
+impl From<LogOfAnother> for EngineError {
+    fn from(error: LogOfAnother) -> Self {
+        Self::Refused(error.into())
+    }
 }
 
 impl From<rusqlite::Error> for EngineError {
@@ -109,7 +118,7 @@ impl SqliteKeyStore {
             Ok(connection)
         };
         let made = make().map_err(|error: EngineError| error.into_key_store_error(action));
-        let synced = made.and_then(|connection| sync_folder_of(path).map(|()| Self { connection }).map_err(io_error));
+        let synced = made.and_then(|connection| sync_folder_of(path).map(|()| Self { connection, in_place: None }).map_err(io_error));
         synced.inspect_err(|_| _ = remove_database(path))
     }
 
@@ -121,6 +130,7 @@ impl SqliteKeyStore {
     pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         let open = || {
             check_magic(path)?;
+            refuse_log_of_another(path)?;
             let connection = connect(path)?;
             admit(&connection, archive)?;
             begin_writing(&connection)?;
@@ -128,7 +138,21 @@ impl SqliteKeyStore {
             empty_log(&connection, Duration::ZERO)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|error: EngineError| error.into_key_store_error("open its file"))? })
+        let connection = open().map_err(|error: EngineError| error.into_key_store_error("open its file"))?;
+        Ok(Self { connection, in_place: Some(Box::new(InPlace::of(path))) })
+    }
+
+    /// Saves the keys if the file is removed or replaced while it is open. The caller excludes
+    /// other processes that may rightly do that.
+    pub(crate) fn keep_in_place(&mut self) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.keep(Keep::Always);
+        }
+    }
+
+    /// The open file, if it is watched.
+    pub(crate) fn open_file(&self) -> Option<OpenFile> {
+        self.in_place.as_ref().map(|in_place| in_place.file().clone())
     }
 
     /// Opens a key store for reading, while another connection may be writing.
@@ -136,6 +160,7 @@ impl SqliteKeyStore {
     /// # Errors
     /// As [`SqliteKeyStore::open`].
     pub fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+        refuse_log_of_another(path)?;
         Self::admit_reader(path, archive, || {
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         })
@@ -177,7 +202,18 @@ impl SqliteKeyStore {
             admit(&connection, archive)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|error: EngineError| error.into_key_store_error("open its file"))? })
+        let connection = open().map_err(|error: EngineError| error.into_key_store_error("open its file"))?;
+        Ok(Self { connection, in_place: None })
+    }
+
+    /// Changes something. What is committed to a file without a name is lost with the process, so
+    /// this fails unless the file is in place after the commit.
+    fn change<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, EngineError>) -> Result<T, KeyStoreError> {
+        // Also before, so that what is refused isn't there later.
+        self.check_in_place()?;
+        let changed = self.transaction(TransactionBehavior::Immediate, action, work)?;
+        self.check_in_place()?;
+        Ok(changed)
     }
 
     fn transaction<T>(
@@ -371,7 +407,7 @@ fn check(connection: &Connection) -> Result<(), EngineError> {
 
 impl KeyStore for SqliteKeyStore {
     fn insert(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<(), KeyStoreError> {
-        self.transaction(TransactionBehavior::Immediate, "store keys", |connection| insert(connection, keys))
+        self.change("store keys", |connection| insert(connection, keys))
     }
 
     fn get(&mut self, id: VersionId) -> Result<Option<WrappedKey>, KeyStoreError> {
@@ -387,7 +423,7 @@ impl KeyStore for SqliteKeyStore {
 
     fn destroy(&mut self, ids: &[VersionId]) -> Result<(), KeyStoreError> {
         let action = "destroy keys";
-        self.transaction(TransactionBehavior::Immediate, action, |connection| destroy(connection, ids))?;
+        self.change(action, |connection| destroy(connection, ids))?;
         match empty_log(&self.connection, BUSY_TIMEOUT).map_err(|error| error.into_key_store_error(action))? {
             true => Ok(()),
             false => Err(KeyStoreError::Engine { action, source: "another process is still reading the old keys; try again".into() }),
@@ -404,8 +440,22 @@ impl KeyStore for SqliteKeyStore {
         u64::try_from(keys).map_err(|_| KeyStoreError::Damaged(format!("its key count is {keys}")))
     }
 
+    fn check_in_place(&mut self) -> Result<(), KeyStoreError> {
+        match &mut self.in_place {
+            Some(in_place) => Ok(in_place.check(&self.connection)?),
+            None => Ok(()),
+        }
+    }
+
     fn check(&mut self) -> Result<(), KeyStoreError> {
         self.transaction(TransactionBehavior::Deferred, "check itself", check)
+    }
+}
+
+impl Drop for SqliteKeyStore {
+    fn drop(&mut self) {
+        // The last chance to save the keys of a file that lost its name.
+        let _ = self.check_in_place();
     }
 }
 

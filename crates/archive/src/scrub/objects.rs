@@ -53,6 +53,7 @@ impl Archive {
                 }
             }
         }
+        self.check_in_place()?;
         Ok(report)
     }
 }

@@ -14,6 +14,7 @@ mod archives_of_glass;
 mod attributes_and_deletion_markers;
 mod checked_content_is_compared_while_it_is_stored;
 mod damage_within_the_promise;
+mod databases_that_lose_their_names;
 mod fixity_of_copies;
 mod golden_glass;
 mod golden_v1;

@@ -356,11 +356,12 @@ impl Gateway {
         }
     }
 
-    /// Checks the service's database, stores and staging, and reports the results.
+    /// Checks databases, stores and staging, and reports the results.
     pub(crate) fn check_disks(&self) {
         // Open platters would keep a disk from being unmounted.
         self.archive.close_platters();
         self.health.readiness.report("service.db", self.state.check_file().map(str::to_owned));
+        self.health.readiness.report("key store and catalogue", self.archive.check_in_place().err().map(|error| error.to_string()));
         let needed = usize::from(self.archive.settings().shape().platters());
         let before = self.health.stores.last_result();
         let stores = self.health.stores.check_all(&self.archive);
@@ -436,6 +437,19 @@ mod tests {
         assert_eq!(due(now), None);
         assert_eq!(due(now + DAY_MS), Some(Due::Old));
         assert_eq!(due(now - 40 * DAY_MS), Some(Due::Old));
+    }
+
+    #[tokio::test]
+    async fn a_key_store_that_is_removed_makes_the_server_unready_and_is_written_back() {
+        let test = TestGateway::new();
+        test.put("moon.tif", b"moon").await;
+        test.gateway.check_disks();
+        let is_reported = || test.gateway.health.readiness.reasons().iter().any(|reason| reason.contains("keys.db was removed"));
+        assert!(!is_reported());
+        let keys = test.gateway.archive.home().join("keys.db");
+        std::fs::remove_file(&keys).expect("removed");
+        test.gateway.check_disks();
+        assert!(is_reported() && keys.exists());
     }
 
     #[cfg(unix)]

@@ -1,67 +1,38 @@
-//! Notices that `service.db` was removed or replaced while it is open.
+//! Refuses changes of the state while `service.db` was removed or replaced under the server.
 //!
-//! SQLite continues with the open file, which has no name any more, so everything written to it
-//! would be gone with the process. Therefore changes are refused, and the state that was
-//! acknowledged before is saved in a backup, which is read from the open file.
-//!
-//! The log of the open file keeps its name, though, and SQLite would apply it to the replacement.
-//! So that name is removed, after everything in the log was moved into the open file, which may
-//! have another name by now. From then on, no other process finds the log, so the server must not
-//! change the file again, even if it returns to its place.
+//! [`open_file`](fulgurite_archive::open_file) tells why. The state that was acknowledged before is
+//! saved in a backup, which is read from the open file.
 
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use rusqlite::config::DbConfig;
+use fulgurite_archive::open_file::Displacement;
 
 use super::{State, StateError};
-
-/// What identifies a file, whatever its path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let metadata = path.metadata()?;
-        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
-    }
-
-    pub(super) fn inode(self) -> u64 {
-        self.inode
-    }
-}
 
 impl State {
     /// Checks that the path of the file still leads to the open file, and that of its log to the
     /// log. If not, returns why the server isn't ready.
     pub(crate) fn check_file(&self) -> Option<&'static str> {
-        let reason = match Identity::of(&self.path) {
-            Ok(found) if Some(found) == self.identity && self.log.is_in_place() => None,
-            Ok(found) if Some(found) == self.identity => Some(
+        let displacement = self.file.displacement();
+        self.displaced.store(displacement.is_some(), Ordering::Release);
+        Some(match displacement? {
+            Displacement::LogGone => {
                 "service.db-wal was removed or replaced under the running server, so changes of buckets, tags, locks and uploads are \
-                 refused; restart the server",
-            ),
-            Ok(_) => {
-                self.displaced.store(true, Ordering::Release);
-                self.detach_log();
-                Some(
-                    "service.db was replaced under the running server, so changes of buckets, tags, locks and uploads are refused; restart \
-                     the server. It uses the new file, unless the archive has a newer backup, such as that of the replaced file",
-                )
+                 refused; restart the server"
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(
+            Displacement::Replaced => {
+                self.detach_log();
+                "service.db was replaced under the running server, so changes of buckets, tags, locks and uploads are refused; restart \
+                 the server. It uses the new file, unless the archive has a newer backup, such as that of the replaced file"
+            }
+            Displacement::Removed => {
                 "service.db was removed under the running server, so changes of buckets, tags, locks and uploads are refused; restart the \
-                 server to recover the file from its backup in the archive",
-            ),
-            Err(_) => Some("service.db can't be found, so changes of buckets, tags, locks and uploads are refused. Is its disk mounted?"),
-        };
-        self.displaced.store(reason.is_some(), Ordering::Release);
-        reason
+                 server to recover the file from its backup in the archive"
+            }
+            Displacement::OutOfReach => {
+                "service.db can't be found, so changes of buckets, tags, locks and uploads are refused. Is its disk mounted?"
+            }
+        })
     }
 
     /// True if the last check found that the open file or its log was removed or replaced.
@@ -70,28 +41,11 @@ impl State {
     }
 
     /// Removes the name of the open file's log, unless the file still is beside it. If a reader
-    /// needs the log, the next check tries again; until then the log's record protects the new
-    /// file.
+    /// needs the log, the next check tries again.
     fn detach_log(&self) {
-        if Identity::of(&self.log.database).ok() == self.identity || !self.log.is_in_place() {
-            return;
-        }
-        let detached = self.with_connection("move its log into it", |connection| {
-            // PASSIVE never waits.
-            let is_complete = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-                let (busy, frames, moved): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(!busy && frames == moved)
-            })?;
-            if !is_complete {
-                return Ok(Ok(()));
-            }
-            // Another process may use the file with a log of its own.
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-            Ok(self.log.unlink())
-        });
+        let detached = self.with_connection("move its log into it", |connection| self.file.detach_log(connection));
         match detached {
-            Ok(Ok(())) => {}
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "can't remove the log of the replaced service.db"),
             Err(error) => tracing::warn!(%error, "can't remove the log of the replaced service.db"),
         }
@@ -105,9 +59,7 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         // The last chance, also if the file was removed: it can't return to this process.
-        if Identity::of(&self.path).ok() != self.identity {
-            self.detach_log();
-        }
+        self.detach_log();
     }
 }
 

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use fulgurite_archive::open_file::refuse_log_of_another;
 use fulgurite_archive::schema::{FileOwner, Schema, archive_of, begin_writing};
 use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StateError, wal};
+use super::StateError;
 
 /// The schema. The application ID is "FuSe".
 const FILE: Schema = Schema { application: 0x4675_5365, migrations: MIGRATIONS };
@@ -66,7 +67,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         }
     }
     let mut connection = Connection::open(path).map_err(engine_error("open it"))?;
-    wal::refuse_log_of_another(path)?;
+    refuse_log_of_another(path)?;
     prepare(&connection).map_err(engine_error("prepare it"))?;
     // Nothing is changed in a file whose owner isn't known.
     let found = check(&connection, path, archive)?;
@@ -89,7 +90,7 @@ pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connecti
     let engine_error = |action| move |source| StateError::of_engine(path, action, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(engine_error("open it"))?;
-    wal::refuse_log_of_another(path)?;
+    refuse_log_of_another(path)?;
     prepare(&connection).map_err(engine_error("prepare it"))?;
     match check(&connection, path, archive)? {
         Some(_) => Ok(connection),
@@ -126,6 +127,9 @@ fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<Opt
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use fulgurite_archive::open_file::{INDEX, LOG, OpenFile, RECORD, with_suffix};
     use fulgurite_archive::schema::version;
 
     use super::*;
@@ -189,5 +193,68 @@ mod tests {
         connection.pragma_update(None, "user_version", SCHEMA + 1).expect("set");
         drop(connection);
         assert!(matches!(open(&path, archive), Err(StateError::Newer { found, .. }) if found == SCHEMA + 1));
+    }
+
+    const ARCHIVE: ArchiveId = ArchiveId([7; 16]);
+
+    fn add(connection: &Connection, account: &str) {
+        connection.execute("INSERT INTO account (name, id, admin, created) VALUES (?1, ?1, 1, 5)", [account]).expect("a row");
+    }
+
+    fn accounts(connection: &Connection) -> Vec<String> {
+        let mut statement = connection.prepare("SELECT name FROM account ORDER BY name").expect("a query");
+        statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("names")
+    }
+
+    /// A file with an account in its log, as a killed process leaves it.
+    fn killed(path: &Path, account: &str) {
+        let connection = open(path, ARCHIVE).expect("made");
+        add(&connection, account);
+        OpenFile::of(path).record_log().expect("recorded");
+        std::mem::forget(connection);
+    }
+
+    #[test]
+    fn the_log_of_a_replaced_file_is_not_applied_to_the_new_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, other) = (folder.path().join("service.db"), folder.path().join("other.db"));
+        killed(&path, "ada");
+        let new = open(&other, ARCHIVE).expect("made");
+        add(&new, "bo");
+        new.close().expect("closed");
+        std::fs::rename(&path, folder.path().join("away.db")).expect("renamed");
+        std::fs::rename(&other, &path).expect("renamed");
+        let bytes = || ["", LOG].map(|suffix| std::fs::read(with_suffix(&path, suffix)).expect("read"));
+        let before = bytes();
+        for refused in [open(&path, ARCHIVE), open_read_only(&path, ARCHIVE)] {
+            let error = refused.expect_err("the log belongs to another file");
+            assert!(matches!(error, StateError::LogOfAnother(_)), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("service.db-wal and") && text.contains("away"), "{text}");
+        }
+        assert!(bytes() == before, "nothing was changed");
+        for suffix in [LOG, INDEX] {
+            std::fs::remove_file(with_suffix(&path, suffix)).expect("removed");
+        }
+        let connection = open(&path, ARCHIVE).expect("it is a file of its own");
+        assert_eq!(accounts(&connection), ["bo"]);
+        assert!(!with_suffix(&path, RECORD).exists(), "the record was of the removed log");
+    }
+
+    #[test]
+    fn the_log_of_a_killed_process_is_used_also_after_both_were_copied() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("service.db");
+        killed(&path, "ada");
+        let copies = tempfile::tempdir().expect("a folder");
+        let copy = copies.path().join("service.db");
+        let mode = std::fs::metadata(with_suffix(&path, RECORD)).expect("recorded").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "the record is its owner's alone");
+        for suffix in ["", LOG, RECORD] {
+            std::fs::copy(with_suffix(&path, suffix), with_suffix(&copy, suffix)).expect("copied");
+        }
+        for path in [path, copy] {
+            assert_eq!(accounts(&open(&path, ARCHIVE).expect("opened")), ["ada"]);
+        }
     }
 }

@@ -21,7 +21,6 @@ mod recovery;
 mod restores;
 mod uploads;
 mod versions;
-mod wal;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -31,8 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::CatalogueError;
+use fulgurite_archive::open_file::{LogOfAnother, OpenFile};
+use fulgurite_archive::{Archive, ArchiveError, CatalogueGaps};
 use fulgurite_domain::ArchiveId;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row};
 
@@ -42,7 +42,6 @@ pub use backup::BACKUP_NAME;
 pub(crate) use backup::{BackupError, BackupStatus, backup_name};
 pub use buckets::RetentionMode;
 pub(crate) use buckets::{Bucket, DefaultRetention, PublicAccess, Versioning};
-use displacement::Identity;
 use file::Damage;
 pub(crate) use library::KeptLibrary;
 pub use quotas::OwnQuota;
@@ -53,7 +52,6 @@ pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part, begun_ms};
 pub(crate) use versions::VersionState;
 pub use versions::{Retention, VersionStates};
-use wal::Log;
 
 /// The file's name in the archive's folder.
 pub const FILE: &str = "service.db";
@@ -122,6 +120,22 @@ pub enum StateError {
         /// What only a server creates.
         sign: PathBuf,
     },
+    /// The file is missing, and the archive may have a backup of it that can't be listed.
+    #[error(
+        "{path} is missing or empty, and the catalogue lists no backup of it. But it lacks versions that exist ({versions}), or places that \
+         could not be read ({places}), and the backup may be among them: each backup has a key of its own, so an older copy of the keys \
+         opens none. Import the newest copy of the keys (`fulgurite keys import FILE`), bring back absent stores, run `fulgurite catalogue \
+         rebuild`, and start again. If that is impossible, `fulgurite serve --without-copy` starts with a new account and no buckets: all \
+         objects stay, but tags and locks that were set after an object was put are lost"
+    )]
+    MayBeUnlisted {
+        /// Path of the missing file.
+        path: PathBuf,
+        /// Versions that can't be listed.
+        versions: u64,
+        /// Places that the last rebuild could not read.
+        places: usize,
+    },
     /// The file is older than the newest backup in the archive.
     #[error(
         "{path} is an old copy: the archive has a newer state backup, from {}, so the file may lack changes: accounts, buckets and their \
@@ -159,18 +173,17 @@ pub enum StateError {
     #[error("{0} was removed or replaced under the running server, so it can't be changed; restart the server")]
     Displaced(PathBuf),
     /// The file was replaced while it was open, and the log of the replaced file is still there.
-    #[error(
-        "{0} was replaced while a server had it open, and {0}-wal belongs to the replaced file: SQLite would overwrite parts of the new one \
-         with it. If a server is still running, stop it. To use the new file, move {0}-wal and {0}-shm away; to continue with the replaced \
-         file, move that back"
-    )]
-    LogOfAnother(PathBuf),
+    #[error(transparent)]
+    LogOfAnother(#[from] LogOfAnother),
     /// A panic left the connection in an unknown state.
     #[error("{0} can't be used: a panic left its connection in an unknown state; restart the server")]
     Poisoned(PathBuf),
     /// The catalogue failed.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// The account exists already.
     #[error("an account called {0} already exists")]
     AccountExists(String),
@@ -194,6 +207,12 @@ impl StateError {
     #[must_use]
     pub fn lost_without_backup(archive: &Archive) -> Self {
         Self::LostWithoutBackup { path: archive.home().join(FILE), sign: recovery::sign_of_server(archive) }
+    }
+
+    /// The error of an archive whose state backup [may be unlisted](ExistingState::Unlisted).
+    #[must_use]
+    pub fn may_be_unlisted(archive: &Archive, gaps: &CatalogueGaps) -> Self {
+        Self::MayBeUnlisted { path: archive.home().join(FILE), versions: gaps.unlisted + gaps.out_of_sight, places: gaps.unseen.len() }
     }
 
     /// Converts an error of SQLite: the file is damaged, or an operation failed.
@@ -222,9 +241,7 @@ pub struct State {
     archive: Arc<Archive>,
     connection: Mutex<Connection>,
     cache: RwLock<Cache>,
-    /// The open file; `None` if it was gone at once.
-    identity: Option<Identity>,
-    log: Log,
+    file: OpenFile,
     /// Result of the last [check](Self::check_file).
     displaced: AtomicBool,
     /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
@@ -239,6 +256,7 @@ impl State {
     /// # Errors
     /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it,
     /// [`StateError::LostWithoutBackup`] if it has none but a server has used it,
+    /// [`StateError::MayBeUnlisted`] if it may have one that can't be listed,
     /// [`StateError::OldCopy`] if the file is older than the newest backup; other errors if the
     /// file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
@@ -246,13 +264,17 @@ impl State {
         match find(&archive)? {
             ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(&archive)),
+            ExistingState::Unlisted(gaps) => return Err(StateError::may_be_unlisted(&archive, &gaps)),
             ExistingState::File | ExistingState::Nothing => {}
         }
         let connection = file::open(&path, archive.id())?;
         recovery::refuse_old_copy(&connection, &archive)?;
+        let open_file = OpenFile::of(&path);
+        if let Err(error) = open_file.record_log() {
+            tracing::warn!(path = %path.display(), %error, "can't record which file the log of service.db belongs to");
+        }
         let state = Self {
-            identity: Identity::of(&path).ok(),
-            log: Log::of_open(&path),
+            file: open_file,
             displaced: AtomicBool::new(false),
             path,
             archive,

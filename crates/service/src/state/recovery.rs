@@ -4,14 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_archive::open_file::{INDEX, LOG, RECORD, with_suffix};
+use fulgurite_archive::{Archive, CatalogueGaps};
 use rusqlite::Connection;
 
 use super::backup::{BackupStatus, Counts, Reader, backup_name};
-use super::wal::with_suffix;
-use super::{FILE, StateError, file, wal};
+use super::{FILE, StateError, file};
 use crate::transfer::parts;
 
 /// The state that exists before it is opened.
@@ -23,6 +23,8 @@ pub enum ExistingState {
     Backup(Box<VersionRow>),
     /// Neither, but a server has used the archive.
     LostWithoutBackup,
+    /// Neither, but the catalogue has these gaps, any of which may be a backup.
+    Unlisted(CatalogueGaps),
     /// Nothing: no server has used the archive yet.
     Nothing,
 }
@@ -41,7 +43,7 @@ pub struct Recovered {
 /// Looks for the state of an archive.
 ///
 /// # Errors
-/// [`StateError::Catalogue`] if the catalogue can't be read.
+/// [`StateError`] if the catalogue can't be read.
 pub fn find(archive: &Archive) -> Result<ExistingState, StateError> {
     if file::exists_non_empty(&archive.home().join(FILE), archive.id()) {
         return Ok(ExistingState::File);
@@ -49,7 +51,14 @@ pub fn find(archive: &Archive) -> Result<ExistingState, StateError> {
     if let Some(newest) = backups(archive)?.into_iter().next() {
         return Ok(ExistingState::Backup(Box::new(newest)));
     }
-    Ok(if sign_of_server(archive).exists() { ExistingState::LostWithoutBackup } else { ExistingState::Nothing })
+    // The key of each backup is its own, so an older copy of the keys opens none, and a version
+    // without a key has no name.
+    let gaps = CatalogueGaps::find(archive, &|name, _| *name == backup_name())?;
+    Ok(match gaps.is_empty() {
+        false => ExistingState::Unlisted(gaps),
+        true if sign_of_server(archive).exists() => ExistingState::LostWithoutBackup,
+        true => ExistingState::Nothing,
+    })
 }
 
 /// A folder that every server creates in the archive's folder, after `service.db`, and nothing
@@ -160,7 +169,7 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
         // Moves everything from the write-ahead log into the file.
         connection.close().map_err(|(_, source)| engine_error(source))?;
         // Closing reports nothing if that fails, as on a full disk.
-        if std::fs::metadata(with_suffix(&fresh, wal::LOG)).is_ok_and(|log| log.len() > 0) {
+        if std::fs::metadata(with_suffix(&fresh, LOG)).is_ok_and(|log| log.len() > 0) {
             let why = "its log could not be moved into it: is the disk full?";
             return Err(not_made(std::io::Error::new(std::io::ErrorKind::StorageFull, why)));
         }
@@ -184,11 +193,9 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
 }
 
 fn remove_database(path: &Path) -> std::io::Result<()> {
-    ["", wal::LOG, wal::INDEX, wal::RECORD, "-journal"].iter().try_for_each(|suffix| {
-        match std::fs::remove_file(with_suffix(path, suffix)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+    ["", LOG, INDEX, RECORD, "-journal"].iter().try_for_each(|suffix| match std::fs::remove_file(with_suffix(path, suffix)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     })
 }
 
@@ -196,8 +203,8 @@ fn remove_database(path: &Path) -> std::io::Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use fulgurite_archive::Source;
     use fulgurite_archive::watch::Unwatched;
+    use fulgurite_archive::{Access, Source, UnseenStores, rebuild_catalogue};
     use fulgurite_domain::{Attributes, VersionId};
 
     use super::*;
@@ -399,6 +406,29 @@ mod tests {
         assert!(!archive.home().join(FILE).exists());
         begin_without_backup(&archive).expect("begun");
         assert!(State::open(archive).expect("it opens").accounts().expect("accounts").is_empty());
+    }
+
+    #[test]
+    fn a_lost_file_whose_backup_has_no_key_is_not_replaced_by_an_empty_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = new_archive(folder.path());
+        put(&archive, &copy_of(&archive, "ada"));
+        archive.flush(&Unwatched).expect("flushed");
+        let backup = newest(&archive);
+        let _ = std::fs::remove_dir_all(sign_of_server(&archive));
+        // As in an older copy of the keys, from before this backup.
+        archive.keys().destroy(&[backup.id]).expect("destroyed");
+        let home = archive.home().to_owned();
+        drop(archive);
+        std::fs::remove_file(home.join("catalogue.db")).expect("removed");
+        rebuild_catalogue(&home, UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+        let archive = Arc::new(Archive::open(&home, Access::Write).expect("opened"));
+        assert!(matches!(find(&archive), Ok(ExistingState::Unlisted(_))), "{:?}", find(&archive));
+        let text = State::open(archive.clone()).err().expect("its backup may be unlisted").to_string();
+        assert!(text.contains("keys import") && text.contains("--without-copy"), "{text}");
+        assert!(!home.join(FILE).exists());
+        begin_without_backup(&archive).expect("begun");
+        State::open(archive).expect("it opens");
     }
 
     #[test]

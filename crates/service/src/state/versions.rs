@@ -105,7 +105,9 @@ impl VersionStates {
             }
             ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive)),
-            ExistingState::Nothing => None,
+            // Locks of a state that the archive may never have had must not keep the command line
+            // from removing anything.
+            ExistingState::Nothing | ExistingState::Unlisted(_) => None,
         };
         Ok(Self { path, connection })
     }
