@@ -6,6 +6,7 @@ use fulgurite_domain::{ObjectName, PlatterId};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
+use crate::keystore::Exported;
 use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::staging::{StagingError, check_staging};
 use crate::uncatalogued::{StoreComparison, compare_stores, count_unknown_staged};
@@ -27,6 +28,8 @@ pub struct ArchiveStatus {
     pub missing_platters: HashSet<PlatterId>,
     /// Missing staging segments that the catalogue needs.
     pub missing_segments: u64,
+    /// What copies of the keys cover, if the key store records that.
+    pub exported: Option<Exported>,
     /// Why staging can't be used.
     pub staging: Option<StagingError>,
 }
@@ -43,6 +46,8 @@ impl ArchiveStatus {
         let mut status =
             Self { unlisted, unseen, unknown_platters: uncatalogued.len() as u64, missing_platters: missing, ..Self::default() };
         status.unknown_staged = count_unknown_staged(archive)?;
+        // The status of the rest doesn't depend on the keys.
+        status.exported = archive.reading_keys().exported().unwrap_or_default();
         let used = archive.catalogue().segments_in_use()?;
         match staging_segments(archive)? {
             Err(error) => status.staging = Some(error),

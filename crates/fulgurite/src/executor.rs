@@ -9,9 +9,8 @@ use fulgurite_archive::{Access, Archive, ArchiveError, FlushReport, ObjectsRepor
 use fulgurite_domain::PlatterId;
 use fulgurite_service::control::{Connection, is_served};
 
-use crate::Session;
-use crate::diagnostics;
 use crate::text::time;
+use crate::{Session, diagnostics, owner};
 
 /// Executes commands on an archive: in this process, or in its server. Both do the same and report
 /// the same.
@@ -27,7 +26,10 @@ impl Session {
     pub(crate) fn executor(&self, command: &'static str, access: Access) -> Result<Executor> {
         let home = self.home()?;
         match Archive::open(&home, access) {
-            Ok(archive) => Ok(Executor::Local(Box::new(archive))),
+            Ok(archive) => {
+                owner::note_if_root_changes(&home);
+                Ok(Executor::Local(Box::new(archive)))
+            }
             Err(error @ ArchiveError::InUse { .. }) => match Connection::open(&home, command, time)? {
                 Some(connection) => Ok(Executor::Server(connection)),
                 None => Err(error.into()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetState, Totals, VersionRow, Versions};
+use fulgurite_archive::keystore::Exported;
 use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError, check_all_and_list};
@@ -323,6 +324,8 @@ impl<'a> Status<'a> {
             "platter_bytes": self.on_disk, "unsound_platters": self.unsound, "unlisted": status.unlisted,
             "unseen": names_of(&status.unseen), "unknown_platters": status.unknown_platters,
             "unknown_staged": status.unknown_staged,
+            "keys_since_export": status.exported.map(|exported| exported.keys_since),
+            "last_export_ms": status.exported.and_then(|exported| exported.last_ms),
             "missing_platters": status.missing_platters.len(), "missing_segments": status.missing_segments,
             "staging_trouble": status.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
             "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
@@ -437,6 +440,13 @@ impl<'a> Status<'a> {
         }
         if !unseen.is_empty() {
             session.say(&format!("unseen    {}", unseen_text(unseen)));
+        }
+        if let Some(Exported { last_ms, keys_since: keys @ 1.. }) = self.status.exported {
+            let keys = count(keys, "key");
+            session.say(&match last_ms {
+                Some(at) => format!("keys      {keys} added since the last `fulgurite keys export`, of {} UTC", time((at / 1_000) as i64)),
+                None => format!("keys      {keys} added, and no copy made: see `fulgurite keys export`"),
+            });
         }
         if let Some(error) = staging {
             session.say(&format!("staging   {error}"));

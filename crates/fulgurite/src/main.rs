@@ -36,6 +36,7 @@ mod nested_stores;
 mod object_id;
 mod outcome;
 mod own;
+mod owner;
 mod places;
 mod platters;
 mod premis;
@@ -96,7 +97,11 @@ impl Session {
     }
 
     fn open(&self, access: Access) -> Result<Archive> {
-        Ok(Archive::open(&self.home()?, access)?)
+        let home = self.home()?;
+        if access != Access::Read {
+            owner::note_if_root_changes(&home);
+        }
+        Ok(Archive::open(&home, access)?)
     }
 
     /// Prints a line for people; `--quiet` and `--json` suppress it.

@@ -20,6 +20,7 @@ use crate::diagnostics;
 use crate::list::{PAGE, names_of, places_text};
 use crate::nested_stores;
 use crate::own::OwnVersions;
+use crate::owner;
 use crate::progress::Progress;
 use crate::text::{count, phrase};
 use crate::{Outcome, Session};
@@ -164,6 +165,7 @@ pub(crate) fn add_store(session: &Session, text: &str) -> Result<Outcome> {
     let name = name.or_else(|| free.next()).expect("numbers don't end");
     let store = StoreSettings { name, path };
     nested_stores::check(&home, &known, std::slice::from_ref(&store))?;
+    owner::note_if_root_changes(&home);
     let added = fulgurite_archive::add_store(&home, &store)?;
     session.answer(|| json!({ "store": added.name, "folder": added.path }));
     session.say(&format!("Added store {} in {}. New sets and recovered platters may go there.", added.name, added.path.display()));
@@ -175,7 +177,9 @@ pub(crate) fn add_store(session: &Session, text: &str) -> Result<Outcome> {
 }
 
 pub(crate) fn replace_store(session: &Session, name: &str) -> Result<Outcome> {
-    let ReplaceReport { replaced, platters, missing } = fulgurite_archive::replace_store(&session.home()?, name)?;
+    let home = session.home()?;
+    owner::note_if_root_changes(&home);
+    let ReplaceReport { replaced, platters, missing } = fulgurite_archive::replace_store(&home, name)?;
     let done = match replaced {
         Replaced::InPlace => "nothing",
         Replaced::SetUp => "set up",

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::{KeyringError, PAGE};
 use crate::archive::{Archive, ArchiveError};
+use crate::clock::unix_ms;
 use crate::entropy::random;
 use crate::paging::Pager;
 
@@ -31,9 +32,12 @@ pub fn export_keys(archive: &Archive, path: &Path, passphrase: Option<&[u8]>) ->
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = File::open(folder).map_err(ArchiveError::io(path))?;
     let new = NewFile::create(folder.as_fd(), 0o600).map_err(failed)?;
+    let mark = archive.keys().export_mark();
     let keys = write_keys(archive, path, new.file(), passphrase)?;
     // Its name must survive a crash too: the key store may be lost later.
     new.publish_durably(name.as_bytes(), false).map_err(|errno| if errno == Errno::EXIST { exists() } else { failed(errno).into() })?;
+    // If that fails, as on a read-only disk, fewer keys seem to be in copies than are.
+    let _ = mark.and_then(|mark| archive.keys().note_export(mark, unix_ms()));
     Ok(keys)
 }
 

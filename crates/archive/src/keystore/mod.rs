@@ -94,6 +94,19 @@ impl KeyStoreError {
     }
 }
 
+/// The keys that an export contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExportMark(i64);
+
+/// What exported copies cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exported {
+    /// When the last export was complete, in milliseconds since 1970.
+    pub last_ms: Option<u64>,
+    /// Keys inserted since it began, which no copy need have, including those destroyed since.
+    pub keys_since: u64,
+}
+
 /// Stores wrapped keys. Each method that changes something is one transaction, durable when it
 /// returns.
 pub trait KeyStore: Send {
@@ -113,6 +126,18 @@ pub trait KeyStore: Send {
     /// True if the store contains no keys.
     fn is_empty(&mut self) -> Result<bool, KeyStoreError> {
         Ok(self.len()? == 0)
+    }
+    /// Begins an export: marks the keys that are there now.
+    fn export_mark(&mut self) -> Result<ExportMark, KeyStoreError> {
+        Ok(ExportMark(0))
+    }
+    /// Records an export of the marked keys, and when it was complete.
+    fn note_export(&mut self, _mark: ExportMark, _at_ms: u64) -> Result<(), KeyStoreError> {
+        Ok(())
+    }
+    /// What the last export covers. `None` if the store doesn't record that.
+    fn exported(&mut self) -> Result<Option<Exported>, KeyStoreError> {
+        Ok(None)
     }
     /// Fails if the store was removed or replaced while it is open. Keys that exist nowhere else
     /// are saved, as far as the engine can.

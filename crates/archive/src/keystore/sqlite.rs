@@ -15,6 +15,8 @@
 //! The write-ahead log keeps old pages until it is emptied. [`KeyStore::destroy`] empties it before
 //! it returns.
 
+mod exports;
+
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +26,7 @@ use fulgurite_format::WrappedKey;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::{KeyStore, KeyStoreError};
+use super::{ExportMark, Exported, KeyStore, KeyStoreError};
 use crate::catalogue::{is_damage, set_cache};
 use crate::database::remove_database;
 use crate::open_file::{InPlace, Keep, LogOfAnother, OpenFile, refuse_log_of_another};
@@ -34,7 +36,7 @@ use crate::unwritable::explained;
 use crate::volume::sync_folder_of;
 
 /// The schema. The application id is "FuKe".
-const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_str!("keys.sql")] };
+const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_str!("keys.sql"), include_str!("keys_2.sql")] };
 
 /// How long to wait for another process that is writing or reading.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -131,9 +133,12 @@ impl SqliteKeyStore {
         let open = || {
             check_magic(path)?;
             refuse_log_of_another(path)?;
-            let connection = connect(path)?;
-            admit(&connection, archive)?;
+            let mut connection = connect(path)?;
+            let found = admit(&connection, archive)?;
             begin_writing(&connection)?;
+            if found < SCHEMA.newest() {
+                SCHEMA.bring_up_to_date(&mut connection, archive, |_| Ok::<_, EngineError>(()))?;
+            }
             // Completes a destruction that a crash interrupted between its two steps.
             empty_log(&connection, Duration::ZERO)?;
             Ok(connection)
@@ -258,7 +263,8 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
     }
 }
 
-fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), EngineError> {
+/// Returns the schema version.
+fn admit(connection: &Connection, archive: ArchiveId) -> Result<i64, EngineError> {
     let FileOwner::This(found) = SCHEMA.identify(connection)? else {
         return Err(EngineError::Damaged("the file is not a key store".into()));
     };
@@ -269,7 +275,7 @@ fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), EngineError>
     match archive_of(connection)? {
         None => Err(EngineError::Damaged("it does not name its archive".into())),
         Some(found) if found != archive => Err(EngineError::Refused(KeyStoreError::OtherArchive { found, expected: archive })),
-        Some(_) => Ok(()),
+        Some(_) => Ok(found),
     }
 }
 
@@ -314,6 +320,7 @@ fn find(connection: &Connection, id: VersionId) -> Result<Option<(i64, WrappedKe
 }
 
 fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(), EngineError> {
+    let mut inserted = 0;
     let (mut count, mut next): (i64, i64) =
         connection.query_row("SELECT keys, next_slot FROM counter WHERE one = 1", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut reuse = connection.prepare_cached("DELETE FROM free_slot WHERE slot = (SELECT min(slot) FROM free_slot) RETURNING slot")?;
@@ -344,8 +351,10 @@ fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(
             next += 1;
         }
         count += 1;
+        inserted += 1;
     }
-    connection.execute("UPDATE counter SET keys = ?1, next_slot = ?2 WHERE one = 1", [count, next])?;
+    let update = "UPDATE counter SET keys = ?1, next_slot = ?2, inserted = inserted + ?3 WHERE one = 1";
+    connection.execute(update, [count, next, inserted])?;
     Ok(())
 }
 
@@ -438,6 +447,18 @@ impl KeyStore for SqliteKeyStore {
         let keys: rusqlite::Result<i64> = self.connection.query_row("SELECT keys FROM counter WHERE one = 1", [], |row| row.get(0));
         let keys = keys.map_err(|error| EngineError::from(error).into_key_store_error("count keys"))?;
         u64::try_from(keys).map_err(|_| KeyStoreError::Damaged(format!("its key count is {keys}")))
+    }
+
+    fn export_mark(&mut self) -> Result<ExportMark, KeyStoreError> {
+        exports::mark(&self.connection).map_err(|error| error.into_key_store_error("count keys"))
+    }
+
+    fn note_export(&mut self, mark: ExportMark, at_ms: u64) -> Result<(), KeyStoreError> {
+        self.change("record an export", |connection| exports::note(connection, mark, at_ms))
+    }
+
+    fn exported(&mut self) -> Result<Option<Exported>, KeyStoreError> {
+        exports::status(&self.connection).map_err(|error| error.into_key_store_error("look up the last export"))
     }
 
     fn check_in_place(&mut self) -> Result<(), KeyStoreError> {

@@ -70,7 +70,9 @@ pub(crate) fn refuse_undecided(path: &Path) -> Result<(), UndecidedCopy> {
 
 impl fmt::Display for Displaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
+        // Names only: the server tells everyone why it isn't ready, but no paths.
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = name(&self.path);
         match self.how {
             Displacement::Removed => write!(f, "{path} was removed while it was in use")?,
             Displacement::Replaced => write!(f, "{path} was replaced while it was in use")?,
@@ -84,7 +86,7 @@ impl fmt::Display for Displaced {
             Kept::Not => f.write_str(". Restart the server")?,
             Kept::WrittenBack => f.write_str(". Its content was written back under its name: restart the server")?,
             Kept::Aside(aside) => {
-                write!(f, ". Its content was saved in {}: stop the server; the next command says how to go on", aside.display())?;
+                write!(f, ". Its content was saved in {}: stop the server; the next command says how to go on", name(aside))?;
             }
             Kept::Failed(why) => write!(f, ". {why}: don't stop the server before this is resolved")?,
         }

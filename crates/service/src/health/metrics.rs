@@ -185,6 +185,12 @@ impl Gateway {
                 gauge("fulgurite_staging_free_bytes", "Bytes that clients can still stage, within disk and limits.", room);
             }
         }
+        if let Ok(Some(exported)) = self.archive.reading_keys().exported() {
+            let help = "Keys that were added since the last export of the keys, so that a copy may not have them.";
+            gauge("fulgurite_keys_since_export", help, exported.keys_since);
+            let help = "When the keys were last exported; 0 if never.";
+            gauge("fulgurite_keys_last_export_timestamp_seconds", help, exported.last_ms.unwrap_or(0) / 1_000);
+        }
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.is_ready().into());
         let unreadable = self.state.count_unreadable() as u64;
         gauge("fulgurite_unreadable_settings", "Unreadable settings of buckets that requests needed.", unreadable);

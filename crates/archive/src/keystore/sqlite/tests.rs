@@ -106,9 +106,9 @@ fn another_archive_and_a_newer_schema_are_rejected() {
     let other = ArchiveId([1; 16]);
     let refused = SqliteKeyStore::open(&folder.file(), other).expect_err("refused");
     assert!(matches!(refused, KeyStoreError::OtherArchive { found: ARCHIVE, expected } if expected == other), "{refused}");
-    Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 2)).expect("changed");
+    Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 3)).expect("changed");
     let refused = SqliteKeyStore::open(&folder.file(), ARCHIVE).expect_err("refused");
-    assert!(matches!(refused, KeyStoreError::Newer { found: 2, known: 1 }), "{refused}");
+    assert!(matches!(refused, KeyStoreError::Newer { found: 3, known: 2 }), "{refused}");
     assert!(matches!(SqliteKeyStore::create(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "create never overwrites a file");
 }
 
@@ -136,4 +136,33 @@ fn destroy_does_not_wait_for_idle_readers() {
     store.destroy(&[key(3).0]).expect("destroyed");
     assert_eq!(reader.get(key(3).0).expect("looked up"), None);
     assert!(!folder.raw().windows(40).any(|window| window == key(3).1.0));
+}
+
+#[test]
+fn keys_that_were_inserted_since_an_export_began_are_counted() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    assert_eq!(store.exported().expect("known"), Some(Exported { last_ms: None, keys_since: 0 }));
+    store.insert(&[key(1), key(2)]).expect("kept");
+    store.insert(&[key(2)]).expect("kept already");
+    assert_eq!(store.exported().expect("known"), Some(Exported { last_ms: None, keys_since: 2 }));
+    let mark = store.export_mark().expect("marked");
+    store.insert(&[key(3)]).expect("kept");
+    store.note_export(mark, 7).expect("recorded");
+    store.destroy(&[key(1).0]).expect("destroyed");
+    let mut store = folder.open();
+    assert_eq!(store.exported().expect("known"), Some(Exported { last_ms: Some(7), keys_since: 1 }));
+}
+
+#[test]
+fn a_store_of_the_first_schema_is_migrated_and_its_keys_count_as_not_exported() {
+    let folder = Folder::new();
+    folder.open().insert(&[key(1), key(2)]).expect("kept");
+    let undo = "ALTER TABLE counter DROP COLUMN inserted; DROP TABLE export; PRAGMA user_version = 1";
+    Connection::open(folder.file()).and_then(|file| file.execute_batch(undo)).expect("changed");
+    assert_eq!(SqliteKeyStore::open_read_only(&folder.file(), ARCHIVE).expect("opened").exported().expect("unknown"), None);
+    let mut store = folder.open();
+    assert_eq!(store.exported().expect("known"), Some(Exported { last_ms: None, keys_since: 2 }));
+    store.check().expect("sound");
+    assert_eq!(store.len().expect("counted"), 2);
 }

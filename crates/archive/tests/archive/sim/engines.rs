@@ -202,6 +202,9 @@ impl Catalogue for FaultyCatalogue {
     fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError> {
         self.engine.is_left_out(platter)
     }
+    fn check_in_place(&mut self) -> Result<(), CatalogueError> {
+        self.engine.check_in_place()
+    }
     fn check(&mut self) -> Result<(), CatalogueError> {
         self.engine.check()
     }
@@ -244,6 +247,9 @@ impl KeyStore for FaultyKeys {
     }
     fn len(&mut self) -> Result<u64, KeyStoreError> {
         self.engine.len()
+    }
+    fn check_in_place(&mut self) -> Result<(), KeyStoreError> {
+        self.engine.check_in_place()
     }
     fn check(&mut self) -> Result<(), KeyStoreError> {
         self.engine.check()
