@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use fulgurite_domain::Micros;
 use fulgurite_library::{
     Action, Actor, Balanced, Bay, Berth, Carry, Command, CommandId, Controller, Drive, Event, Fault, Inventory, Job, Layout, NoShuttles,
-    Operation, Outcome, Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques,
-    Tracks, Verification, Whereabouts,
+    Operation, Outcome, Pace, Panel, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Task,
+    Techniques, Tracks, Verification, Whereabouts,
 };
 
 /// Answers commands in order of time, and tracks where platters really are.
@@ -547,5 +547,57 @@ fn one_shuttle_serves_all_sections_with_the_last_drive_that_works() {
                 assert_eq!(driver.ended.len(), 40, "{verification:?}, drive {failing} works alone from {at_s} s on");
             }
         }
+    }
+}
+
+/// Wants drives to verify, and doesn't, in turn: each time that it is asked it has another answer.
+struct Fickle {
+    customers_only: Vec<bool>,
+}
+
+impl Policy for Fickle {
+    fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        self.customers_only.iter_mut().for_each(|customers_only| *customers_only = !*customers_only);
+        ShortestPaths.assign(panel)
+    }
+
+    fn customers_only(&self) -> &[bool] {
+        &self.customers_only
+    }
+}
+
+#[test]
+fn a_policy_that_changes_its_mind_each_time_does_not_stop_the_library() {
+    let layout = Layout { shuttles: 2, drives: [1, 1], ..Layout::default() };
+    let mut driver = Driver::new(Box::new(Fickle { customers_only: vec![false; 2] }), &layout, Verification::Endless);
+    assert_eq!(driver.controller.unsettled_events(), 1);
+    let deadline = driver.controller.deadline();
+    assert!(deadline.is_some_and(|at| at > driver.now), "the rules go on soon: {deadline:?}");
+    driver.request_read(1, 40);
+    driver.run(Micros::HOUR);
+    assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
+}
+
+#[test]
+fn the_rules_come_to_an_end_whenever_verification_makes_way() {
+    let layout = Layout::default();
+    let tuned = Techniques::default();
+    for techniques in [
+        Techniques { set_aside_above: 0, ..tuned },
+        Techniques { brought_back_after: Micros::ZERO, ..tuned },
+        Techniques { set_aside_above: 0, brought_back_after: Micros::ZERO, ..tuned },
+    ] {
+        let policy = Balanced::new(&layout, &Pace::default(), techniques);
+        let mut driver = Driver::new(Box::new(policy), &layout, Verification::Endless);
+        for request in 0..300 {
+            driver.request_read(request, request as u32 * 11);
+        }
+        for second in 0..DAY.0 / Micros::SECOND.0 {
+            driver.run(Micros(second * Micros::SECOND.0));
+            assert_eq!(driver.controller.unsettled_events(), 0, "after {second} s, {techniques:?}");
+        }
+        assert_eq!(driver.ended.len(), 300, "{techniques:?}");
+        let verifying = (0..20).filter(|drive| driver.controller.panel().verification_command(Drive(*drive)).is_some()).count();
+        assert_eq!(verifying, 20, "verification returned: {techniques:?}");
     }
 }

@@ -31,6 +31,12 @@ use crate::{
     Position, ReadRequest, Shuttle, Stage, Whereabouts,
 };
 
+/// How many changes the rules make after one event. A few for each shuttle are enough, unless a
+/// policy changes its mind each time that it is asked.
+const CHANGES_MAX: u32 = 10_000;
+/// When the rules go on that were broken off.
+const GO_ON_AFTER: Micros = Micros(1_000_000);
+
 /// Decides all motion in one library.
 pub struct Controller {
     panel: Panel,
@@ -49,6 +55,11 @@ pub struct Controller {
     stranded: Vec<Shuttle>,
     verifications: BTreeMap<Platter, Verifications>,
     unexpected_answers: u64,
+    /// Changes that the rules may still make after this event.
+    changes_left: u32,
+    /// When the rules go on that were broken off.
+    goes_on_at: Option<Micros>,
+    unsettled_events: u64,
 }
 
 impl Controller {
@@ -85,6 +96,9 @@ impl Controller {
             stranded: Vec::new(),
             verifications: BTreeMap::new(),
             unexpected_answers: 0,
+            changes_left: 0,
+            goes_on_at: None,
+            unsettled_events: 0,
         }
     }
 
@@ -123,11 +137,18 @@ impl Controller {
             // Settling asks the policy again, and retries shuttles that wait for a path.
             Event::Woken => {}
         }
+        self.changes_left = CHANGES_MAX;
         if seen.is_none_or(|seen| self.has_changed(seen)) {
+            self.goes_on_at = None;
             self.settle_work(commands);
         }
-        while self.settle_traffic(commands) {
+        while self.settle_traffic(commands) && self.may_change() {
             self.settle_work(commands);
+        }
+        if self.changes_left == 0 {
+            // A library that stood still would be worse than a bad policy.
+            self.goes_on_at = Some(now + GO_ON_AFTER);
+            self.unsettled_events += 1;
         }
     }
 
@@ -135,7 +156,7 @@ impl Controller {
     /// wait for a free path, or for the policy.
     #[must_use]
     pub fn deadline(&self) -> Option<Micros> {
-        [self.panel.traffic.deadline(), self.policy.deadline(&self.panel)].into_iter().flatten().min()
+        [self.panel.traffic.deadline(), self.policy.deadline(&self.panel), self.goes_on_at].into_iter().flatten().min()
     }
 
     /// The panel, as the controller believes it to be.
@@ -151,12 +172,27 @@ impl Controller {
         self.unexpected_answers
     }
 
+    /// Events after which the rules were still changing something when they were broken off: a bug
+    /// in the policy.
+    #[must_use]
+    pub fn unsettled_events(&self) -> u64 {
+        self.unsettled_events
+    }
+
     /// Applies the rules that follow from the state, until none has an effect. They run after every
     /// event that is not `routine`, so no event can forget to ask for them.
     fn settle_work(&mut self, commands: &mut Vec<Command>) {
-        while self.retry_stranded(commands) | if self.needs_no_shuttles { self.load_drives(commands) } else { self.assign_work(commands) } {
+        while self.may_change()
+            && self.retry_stranded(commands) | if self.needs_no_shuttles { self.load_drives(commands) } else { self.assign_work(commands) }
+        {
         }
         self.park();
+    }
+
+    /// Counts one more change. Returns false if the rules have to be broken off.
+    fn may_change(&mut self) -> bool {
+        self.changes_left = self.changes_left.saturating_sub(1);
+        self.changes_left > 0
     }
 
     /// Lets shuttles set off. Returns true if one has lost its job, and can have another.
@@ -184,7 +220,9 @@ impl Controller {
     /// anything changed after the policy had no task: it may have one now.
     fn assign_work(&mut self, commands: &mut Vec<Command>) -> bool {
         let mut is_changed = false;
-        while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
+        while self.may_change()
+            && let Some((shuttle, task)) = self.policy.assign(&self.panel)
+        {
             self.assign_task(shuttle, task);
             self.continue_job(shuttle, commands);
             // A task may have made room for a stranded platter.
@@ -194,7 +232,9 @@ impl Controller {
         if self.policy.customers_only().iter().zip(&self.customers_only).any(|(new, old)| new != old) {
             is_changed |= self.update_verification(commands);
         }
-        while let Some(shuttle) = self.assign_chore() {
+        while self.may_change()
+            && let Some(shuttle) = self.assign_chore()
+        {
             self.continue_job(shuttle, commands);
             is_changed = true;
         }

@@ -2,6 +2,7 @@
 //! gigabyte.
 
 mod asked_when_it_matters;
+mod borders;
 mod censored;
 mod checks_from_outside;
 mod clairvoyant_policies;

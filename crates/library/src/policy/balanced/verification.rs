@@ -49,7 +49,8 @@ impl Suspension {
         let needed = panel.unverified().saturating_sub(techniques.unverified_at_most) as usize;
         let reachable = (0..self.customers_only.len() as u16).rev().filter(|drive| panel.is_reachable(Drive(*drive)));
         let first_kept = if needed == 0 { u16::MAX } else { reachable.take(needed).last().unwrap_or(u16::MAX) };
-        let is_full = |section: &Section, waiting: u32| waiting >= techniques.set_aside_above * section.drives.len() as u32;
+        // Never without a waiting platter, even above 0: what begins then would end at once.
+        let is_full = |section: &Section, waiting: u32| waiting > 0 && waiting >= techniques.set_aside_above * section.drives.len() as u32;
         let may_begin =
             |(section, waiting): (&Section, &u32)| is_full(section, *waiting) && section.drives.iter().any(|drive| self.verifies(*drive));
         let mut spare = 0;
@@ -75,7 +76,7 @@ impl Suspension {
                 *customers_only = if gainful == 0 || keeps(drive) || !panel.is_reachable(*drive) {
                     false
                 } else if *customers_only {
-                    panel.now().since(*last_waiting) < techniques.brought_back_after
+                    *waiting > 0 || panel.now().since(*last_waiting) < techniques.brought_back_after
                 } else {
                     // A platter without a home is set aside in a spare slot.
                     let begins = is_full(section, *waiting) && spare > 0;
