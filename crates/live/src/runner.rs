@@ -21,6 +21,8 @@ use crate::{Ended, LiveLibrary, Outside, Plan, Read, Verify, View, WrongMachine}
 
 /// Events that are handled before inputs are looked at again, if the library lags behind.
 const EVENTS_AT_ONCE: usize = 10_000;
+/// How long a caller waits for an answer. It comes at once, unless something is very wrong.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a running library tells the program. The calls come from the library's thread, so they must
 /// not wait.
@@ -90,7 +92,14 @@ pub struct RunnerSettings {
 #[derive(Debug)]
 pub struct Runner {
     inputs: Sender<Input>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
+}
+
+/// The library's thread, and what is disconnected when it ends.
+#[derive(Debug)]
+struct Thread {
+    handle: JoinHandle<()>,
+    ended: Receiver<()>,
 }
 
 #[derive(Debug)]
@@ -134,13 +143,15 @@ impl Runner {
             inputs: received,
         };
         let seed = settings.seed;
-        let thread = std::thread::Builder::new().name("library".to_owned()).spawn(move || {
+        let (is_alive, ended) = channel();
+        let handle = std::thread::Builder::new().name("library".to_owned()).spawn(move || {
+            let _is_alive: Sender<()> = is_alive;
             let ran = catch_unwind(AssertUnwindSafe(|| running.run(&plan, &stock, seed)));
             if let Err(panic) = ran {
                 running.outside.events.panicked(panic);
             }
         })?;
-        Ok(Self { inputs, thread: Mutex::new(Some(thread)) })
+        Ok(Self { inputs, thread: Mutex::new(Some(Thread { handle, ended })) })
     }
 
     /// Starts a request. Its number must be that of no open request. `due_in` is real time.
@@ -171,8 +182,8 @@ impl Runner {
         self.send(Input::BytesRead(command));
     }
 
-    /// Puts a machine out of order until it is repaired. `None` if the library has stopped. The
-    /// state after it was handed to [`Events::keep`] before this returns.
+    /// Puts a machine out of order until it is repaired. `None` if the library has stopped or
+    /// doesn't answer. The state after it was handed to [`Events::keep`] before this returns.
     ///
     /// # Errors
     /// As for [`LiveLibrary::break_down`].
@@ -181,8 +192,8 @@ impl Runner {
         self.ask(|reply| Input::BreakDown(actor, reply))
     }
 
-    /// Repairs a machine. `None` if the library has stopped. The state after it was handed to
-    /// [`Events::keep`] before this returns.
+    /// Repairs a machine. `None` if the library has stopped or doesn't answer. The state after it
+    /// was handed to [`Events::keep`] before this returns.
     ///
     /// # Errors
     /// As for [`LiveLibrary::repair`].
@@ -191,33 +202,37 @@ impl Runner {
         self.ask(|reply| Input::Repair(actor, reply))
     }
 
-    /// What can be seen of the library now; `None` if it has stopped.
+    /// What can be seen of the library now; `None` if it has stopped or doesn't answer.
     #[must_use]
     pub fn view(&self) -> Option<View> {
         self.ask(Input::View)
     }
 
-    /// What can be seen now; `None` if the library has stopped. A caller that
+    /// What can be seen now; `None` if the library has stopped or doesn't answer. A caller that
     /// [watches](Events::is_watched) before it asks misses no motions.
     #[must_use]
     pub fn picture(&self) -> Option<Picture> {
         self.ask(Input::Picture)
     }
 
-    /// Stops the library, after its last state was handed to [`Events::keep`].
-    pub fn stop(&self) {
+    /// Stops the library, after its last state was handed to [`Events::keep`]. Returns false if it
+    /// has not stopped within this time.
+    #[must_use]
+    pub fn stop(&self, within: Duration) -> bool {
         self.send(Input::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_ended = |thread: &mut Thread| thread.ended.recv_timeout(within) == Err(RecvTimeoutError::Disconnected);
+        if let Some(Thread { handle, .. }) = thread.take_if(has_ended) {
             // A panic was reported to `Events`.
-            let _ = thread.join();
+            let _ = handle.join();
         }
+        thread.is_none()
     }
 
     fn ask<T>(&self, input: impl FnOnce(SyncSender<T>) -> Input) -> Option<T> {
         let (reply, answer) = sync_channel(1);
         self.send(input(reply));
-        answer.recv().ok()
+        answer.recv_timeout(ANSWER_WITHIN).ok()
     }
 
     fn send(&self, input: Input) {

@@ -26,6 +26,9 @@ use crate::traces::Traces;
 const WORKERS: usize = 3;
 /// How often restores that had to wait are tried again.
 pub(super) const RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// How long the server waits for the library's thread when it stops. That takes milliseconds, or as
+/// long as the disk of the journal takes.
+const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a worker does.
 pub(super) enum Job {
@@ -175,7 +178,9 @@ pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver
         let Some(library) = &gateway.library else { return };
         library.is_stopping.store(true, Ordering::Relaxed);
         library.readers.end();
-        library.runner.stop();
+        if !library.runner.stop(STOPPED_WITHIN) {
+            tracing::error!("the library's thread doesn't stop; the next start continues from the state recorded last");
+        }
         if let Err(error) = gateway.keep_library(library) {
             tracing::error!(%error, "can't record the last state of the library; the next start continues from an earlier one");
         }
@@ -264,7 +269,7 @@ impl Gateway {
         let library = self.library.as_ref().ok_or("the server has no library: see [library] in service.toml")?;
         let actor = machine.into();
         let changed = if is_repaired { library.runner.repair(actor) } else { library.runner.break_down(actor) };
-        changed.ok_or("the library has stopped; see the server's log")?.map_err(|wrong| wrong.to_string())?;
+        changed.ok_or("the library has stopped, or doesn't answer; see the server's log")?.map_err(|wrong| wrong.to_string())?;
         self.keep_library(library).map_err(|error| format!("it is done, but can't be recorded yet, and a restart may undo it: {error}"))
     }
 
