@@ -4,6 +4,7 @@
 //! ```text
 //! written 38            the first 38 platters are in their slots, verified
 //! shuttle 4@1200000     the first shuttle is at shelf 4, 1.2 m from the left; one line for each
+//! between S3 5          out of order between its shelf and shelf 5
 //! down S3               out of order until it is repaired
 //! failed D7             out of order for a while
 //! found P45 D3.1 77     platter 45 is in bay 1 of drive 3, with 77 tracks verified
@@ -12,7 +13,7 @@
 
 use std::fmt;
 
-use fulgurite_library::{Actor, Berth, Found, Platter, Position, Whereabouts};
+use fulgurite_library::{Actor, Berth, Found, Platter, Position, Shuttle, Whereabouts};
 
 use crate::fact::{actor_words, berth_words};
 use crate::words::{actor, berth, number, platter, position, shuttle};
@@ -25,6 +26,9 @@ pub struct Stock {
     pub written: u32,
     /// Where each shuttle is; empty if each is at its resting place.
     pub shuttles: Vec<Position>,
+    /// Shuttles that are out of order between two shelves, with the shelf that `shuttles` doesn't
+    /// say.
+    pub between: Vec<(Shuttle, u8)>,
     /// Machines that are out of order until someone repairs them.
     pub down: Vec<Actor>,
     /// Machines that are out of order for a while.
@@ -56,6 +60,10 @@ impl Stock {
         match word {
             "written" => self.written = number(rest)?,
             "shuttle" => self.shuttles.push(position(rest)?),
+            "between" => {
+                let (which, shelf) = rest.split_once(' ')?;
+                self.between.push((shuttle(which)?, number(shelf)?));
+            }
             "down" => self.down.push(actor(rest)?),
             "failed" => self.failed.push(actor(rest)?),
             "found" => {
@@ -82,6 +90,9 @@ impl fmt::Display for Stock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "written {}", self.written)?;
         self.shuttles.iter().try_for_each(|Position { shelf, x_um }| writeln!(f, "shuttle {shelf}@{x_um}"))?;
+        for (shuttle, shelf) in &self.between {
+            writeln!(f, "between {} {shelf}", actor_words(Actor::Shuttle(*shuttle)))?;
+        }
         self.down.iter().try_for_each(|actor| writeln!(f, "down {}", actor_words(*actor)))?;
         self.failed.iter().try_for_each(|actor| writeln!(f, "failed {}", actor_words(*actor)))?;
         for Found { platter: Platter(platter), at, verified } in &self.found {
@@ -99,7 +110,7 @@ impl fmt::Display for Stock {
 
 #[cfg(test)]
 mod tests {
-    use fulgurite_library::{Bay, Drive, Shuttle, Slot};
+    use fulgurite_library::{Bay, Drive, Slot};
 
     use super::*;
 
@@ -109,6 +120,7 @@ mod tests {
         let stock = Stock {
             written: 38,
             shuttles: vec![Position { shelf: 4, x_um: 1_200_000 }, Position { shelf: 0, x_um: 0 }],
+            between: vec![(Shuttle(1), 1)],
             down: vec![Actor::Shuttle(Shuttle(1)), Actor::Drive(Drive(19))],
             failed: vec![Actor::Drive(Drive(7))],
             found: vec![
@@ -120,7 +132,18 @@ mod tests {
             ],
         };
         assert_eq!(Stock::parse(stock.to_string().lines()), Ok(stock));
-        for wrong in ["", "written", "written -1", "found P1 D3 0", "found P1 port 0 0", "down L1", "shuttle 4", "else 1"] {
+        for wrong in [
+            "",
+            "written",
+            "written -1",
+            "found P1 D3 0",
+            "found P1 port 0 0",
+            "down L1",
+            "shuttle 4",
+            "between D1 2",
+            "between S1",
+            "else 1",
+        ] {
             assert_eq!(Stock::parse([wrong]), Err(StockError(wrong.to_owned())));
         }
     }

@@ -107,6 +107,9 @@ impl Panel {
             layout,
             pace,
         };
+        for (shuttle, other_shelf) in &inventory.between {
+            panel.traffic.put_between(*shuttle, *other_shelf);
+        }
         for found in &inventory.found {
             panel.put_found(*found);
         }
@@ -280,6 +283,12 @@ impl Panel {
     #[must_use]
     pub fn position(&self, shuttle: Shuttle) -> Position {
         self.traffic.planned_position(shuttle)
+    }
+
+    /// The other shelf, of a shuttle that is out of order between two.
+    #[must_use]
+    pub fn other_shelf(&self, shuttle: Shuttle) -> Option<u8> {
+        self.traffic.other_shelf(shuttle)
     }
 
     /// All drives.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Event, RegionOutcome, RequestId};
-use fulgurite_mechanics::{Detection, Witness};
+use fulgurite_mechanics::{Lasting, Witness};
 
 use crate::View;
 use crate::plan::{LIBRARY, breakdown};
@@ -31,11 +31,7 @@ pub fn forecast(view: &View, events: usize) -> BTreeMap<RequestId, Micros> {
     let mut ends = Ends::default();
     libraries.start_machines();
     for actor in view.stock.down.iter().chain(&view.stock.failed) {
-        libraries.break_down(Micros::ZERO, LIBRARY, breakdown(*actor), Detection::AtOnce);
-    }
-    // Faults are known before anything moves.
-    while let Some((at, due)) = libraries.pop_until(Micros::ZERO) {
-        libraries.handle(at, due, &mut ends);
+        libraries.start_out_of_order(LIBRARY, breakdown(*actor), Lasting::UntilRepaired, &mut ends);
     }
     libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, &mut ends);
     let mut open = 0;

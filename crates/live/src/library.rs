@@ -9,7 +9,7 @@ use fulgurite_library::{
     Action, Actor, Command, CommandId, Drive, Event, Layout, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard,
     Shuttle, Tracks, Whereabouts,
 };
-use fulgurite_mechanics::{Detection, Due, Libraries, Mechanics, MotionLog, NotRepaired, Witness};
+use fulgurite_mechanics::{Detection, Due, Lasting, Libraries, Mechanics, MotionLog, NotRepaired, Witness};
 use fulgurite_viewer::{Entries, Recorder, Recording};
 
 use crate::plan::{LIBRARY, Plan, breakdown};
@@ -168,11 +168,14 @@ impl<L: MotionLog> LiveLibrary<L> {
             recorder,
             facts: Vec::new(),
         };
-        library.step(outside, |libraries, witness| libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, witness));
-        library.advance(Micros(1), usize::MAX, outside);
-        for actor in &stock.down {
-            library.libraries.break_down(library.now, LIBRARY, breakdown(*actor), Detection::AtOnce);
+        // The controller knows what is out of order before it moves anything: a shuttle that got a
+        // command now would be recorded in another place with each restart.
+        let down = stock.down.iter().map(|actor| (*actor, Lasting::UntilRepaired));
+        let failed = stock.failed.iter().map(|actor| (*actor, Lasting::AsDrawn));
+        for (actor, lasting) in down.chain(failed) {
+            library.step(outside, |libraries, witness| libraries.start_out_of_order(LIBRARY, breakdown(actor), lasting, witness));
         }
+        library.step(outside, |libraries, witness| libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, witness));
         library.advance(Micros(1), usize::MAX, outside);
         library
     }
@@ -310,7 +313,7 @@ impl<L: MotionLog> LiveLibrary<L> {
         if self.libraries.mechanics()[0].outage(actor).is_some() {
             return Err(WrongMachine::OutOfOrder(actor));
         }
-        self.libraries.break_down(self.now, LIBRARY, breakdown(actor), Detection::Later);
+        self.libraries.break_down(self.now, LIBRARY, breakdown(actor), Lasting::UntilRepaired, Detection::Later);
         Ok(())
     }
 
@@ -335,6 +338,11 @@ impl<L: MotionLog> LiveLibrary<L> {
         let (panel, machines) = (self.region().controllers()[0].panel(), &self.libraries.mechanics()[0]);
         let actors = (0..layout.shuttles).map(|shuttle| Actor::Shuttle(Shuttle(shuttle)));
         let actors = actors.chain((0..layout.drive_count()).map(|drive| Actor::Drive(Drive(drive))));
+        let between = (0..layout.shuttles).map(Shuttle).filter_map(|shuttle| {
+            let place = machines.footprint(shuttle, self.now);
+            let is_stuck = place.low != place.high && machines.outage(Actor::Shuttle(shuttle)).is_some();
+            is_stuck.then_some((shuttle, place.high))
+        });
         let (mut down, mut failed) = (Vec::new(), Vec::new());
         for actor in actors {
             match machines.outage(actor) {
@@ -346,6 +354,7 @@ impl<L: MotionLog> LiveLibrary<L> {
         Stock {
             written,
             shuttles: (0..layout.shuttles).map(|shuttle| machines.resting_place(Shuttle(shuttle), self.now)).collect(),
+            between: between.collect(),
             down,
             failed,
             found: panel.take_stock(written).collect(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fulgurite_domain::{Micros, SetShape};
+use fulgurite_domain::SetShape;
 use fulgurite_journal::{Stock, StockError};
 use fulgurite_library::placement::{PlacementError, fill};
 use fulgurite_library::{
@@ -11,7 +11,7 @@ use fulgurite_library::{
     Whereabouts,
 };
 use fulgurite_library_settings::LibrarySettings;
-use fulgurite_mechanics::{Breakdown, Libraries, MotionLog, PlannedFault, Settings};
+use fulgurite_mechanics::{Breakdown, Libraries, MotionLog, Settings};
 use fulgurite_settings::SettingErrors;
 
 /// One of this many slots stays spare.
@@ -161,6 +161,13 @@ impl Plan {
         if let Some(outside) = stock.shuttles.iter().find(|at| at.shelf >= layout.shelves || !is_inside(at.x_um)) {
             return wrong(format!("a shuttle is at {} µm of shelf {}", outside.x_um, outside.shelf));
         }
+        for (shuttle, shelf) in &stock.between {
+            let at = stock.shuttles.get(usize::from(shuttle.0)).filter(|at| at.shelf.abs_diff(*shelf) == 1 && *shelf < layout.shelves);
+            let is_out_of_order = stock.down.iter().chain(&stock.failed).any(|actor| *actor == Actor::Shuttle(*shuttle));
+            if at.is_none() || !is_out_of_order {
+                return wrong(format!("shuttle {} can't be between its shelf and shelf {shelf}", shuttle.0));
+            }
+        }
         if let Some(actor) = stock.down.iter().chain(&stock.failed).find(|actor| !self.has(**actor)) {
             return wrong(format!("{actor:?} is out of order, but doesn't exist"));
         }
@@ -205,6 +212,7 @@ impl Plan {
             zones: self.settings.zones.clone(),
             found: stock.found.clone(),
             shuttles: stock.shuttles.clone(),
+            between: stock.between.clone(),
         };
         let (pace, policy) = (self.settings.pace(self.track_bytes), self.settings.policy(self.track_bytes));
         let controller = Controller::new(self.settings.layout.clone(), pace, &inventory, policy);
@@ -222,8 +230,6 @@ impl Plan {
         adjust: impl FnOnce(&mut Settings),
     ) -> Libraries<L> {
         let mut settings = self.settings.machines(self.track_bytes);
-        let failed = stock.failed.iter().map(|actor| PlannedFault { at: Micros(1), what: breakdown(*actor) });
-        settings.faults.planned.extend(failed);
         adjust(&mut settings);
         Libraries::new(self.region(stock), |_| settings.clone(), seed, log)
     }

@@ -38,7 +38,7 @@ mod trajectory;
 pub use event_queue::EventQueue;
 pub use inventory::Whereabouts;
 pub use libraries::{Due, Libraries, Witness};
-pub use mechanics::{Detection, Mechanics, NotRepaired, Outage};
+pub use mechanics::{Detection, Lasting, Mechanics, NotRepaired, Outage};
 pub use motion_log::MotionLog;
 pub use no_two_shuttles_meet::{Meeting, NoTwoShuttlesMeet};
 pub use settings::{Battery, Breakdown, DriveTimes, Faults, Motion, PlannedFault, Power, Service, Settings, SettingsError};

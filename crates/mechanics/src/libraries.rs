@@ -14,10 +14,11 @@
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Actor, Berth, Command, Event, Layout, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Whereabouts,
+    Actor, Berth, Command, Event, Layout, Library, Platter, Position, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle,
+    Whereabouts,
 };
 
-use crate::{Breakdown, Detection, EventQueue, Mechanics, MotionLog, NotRepaired, Settings};
+use crate::{Breakdown, Detection, EventQueue, Footprint, Lasting, Mechanics, MotionLog, NotRepaired, Settings};
 
 /// Sees every input and output of the controllers, in order.
 #[allow(unused_variables, reason = "a witness may ignore any of them")]
@@ -84,7 +85,10 @@ impl<L: MotionLog> Libraries<L> {
             }
             panel.at_port().for_each(|platter| machines.put(platter, Berth::Port));
             for shuttle in (0..layout.shuttles).map(Shuttle) {
-                machines.set_start_position(shuttle, panel.position(shuttle));
+                let (at, other_shelf) = (panel.position(shuttle), panel.other_shelf(shuttle));
+                let other = Footprint::level(Position { shelf: other_shelf.unwrap_or(at.shelf), ..at });
+                let footprint = Footprint { low: at.shelf.min(other.low), high: at.shelf.max(other.high), ..other };
+                machines.set_start_footprint(shuttle, footprint);
             }
             machines
         });
@@ -119,11 +123,20 @@ impl<L: MotionLog> Libraries<L> {
     }
 
     /// Starts the machines, at time 0. [`Event::Woken`] to each library then starts the
-    /// controllers.
+    /// controllers; before, [`Libraries::start_out_of_order`] says which machines don't work.
     pub fn start_machines(&mut self) {
         for index in 0..self.mechanics.len() {
             self.mechanics[index].start(&mut self.answers);
             self.schedule_answers(Library(index as u16));
+        }
+    }
+
+    /// A machine is out of order from the start. Its controller knows that before it is woken, and
+    /// gives it no command.
+    pub fn start_out_of_order(&mut self, library: Library, what: Breakdown, lasting: Lasting, witness: &mut impl Witness) {
+        self.break_down(Micros::ZERO, library, what, lasting, Detection::AtOnce);
+        while let Some((at, due)) = self.pop_until(Micros::ZERO) {
+            self.handle(at, due, witness);
         }
     }
 
@@ -197,10 +210,9 @@ impl<L: MotionLog> Libraries<L> {
         self.follow_up(now, witness);
     }
 
-    /// A fault strikes a machine now, and lasts until [`Libraries::repair`]. Has no effect on one
-    /// that is already out of order.
-    pub fn break_down(&mut self, now: Micros, library: Library, what: Breakdown, detection: Detection) {
-        self.mechanics[usize::from(library.0)].break_down(now, what, detection, &mut self.answers);
+    /// A fault strikes a machine now. Has no effect on one that is already out of order.
+    pub fn break_down(&mut self, now: Micros, library: Library, what: Breakdown, lasting: Lasting, detection: Detection) {
+        self.mechanics[usize::from(library.0)].break_down(now, what, lasting, detection, &mut self.answers);
         self.schedule_answers(library);
     }
 

@@ -10,7 +10,7 @@ use crate::health::{FaultTimes, Health, UndetectedFault};
 use crate::inventory::Inventory;
 use crate::shuttle::ShuttleMachine;
 use crate::site::Site;
-use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, Trajectory, Whereabouts};
+use crate::{Breakdown, DriveStatistics, Footprint, MotionLog, Settings, ShuttleStatistics, Trajectory, Whereabouts};
 
 /// Why a machine was not repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,10 +43,10 @@ pub struct Outage {
 
 /// How long a fault lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasting {
+pub enum Lasting {
     /// As long as a drawn repair takes.
     AsDrawn,
-    /// Until the machine is repaired by a command.
+    /// Until [`Mechanics::repair`].
     UntilRepaired,
 }
 
@@ -121,7 +121,13 @@ impl<L: MotionLog> Mechanics<L> {
 
     /// Sets the start position of a shuttle. Only before [`Mechanics::start`].
     pub fn set_start_position(&mut self, shuttle: Shuttle, position: Position) {
-        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::stationary(Micros::ZERO, crate::Footprint::level(position));
+        self.set_start_footprint(shuttle, Footprint::level(position));
+    }
+
+    /// Sets where a shuttle is at the start; between two shelves, it has to be out of order. Only
+    /// before [`Mechanics::start`].
+    pub fn set_start_footprint(&mut self, shuttle: Shuttle, footprint: Footprint) {
+        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::stationary(Micros::ZERO, footprint);
     }
 
     /// Starts a run at time 0: appends the known events that happen without a command.
@@ -190,11 +196,10 @@ impl<L: MotionLog> Mechanics<L> {
         }
     }
 
-    /// A fault strikes now, and lasts until [`Mechanics::repair`]. It has no effect on a machine
-    /// that is already out of order.
-    pub fn break_down(&mut self, now: Micros, what: Breakdown, detection: Detection, answers: &mut Vec<(Micros, Event)>) {
+    /// A fault strikes now. It has no effect on a machine that is already out of order.
+    pub fn break_down(&mut self, now: Micros, what: Breakdown, lasting: Lasting, detection: Detection, answers: &mut Vec<(Micros, Event)>) {
         let (actor, fault) = internal_fault(what);
-        self.strike(now, actor, fault, (Lasting::UntilRepaired, detection), answers);
+        self.strike(now, actor, fault, (lasting, detection), answers);
     }
 
     /// Repairs a machine whose fault was detected. The controller must then receive
@@ -348,8 +353,14 @@ impl<L: MotionLog> Mechanics<L> {
     /// Where a shuttle comes to rest if it stops now: between two shelves, on the lower one.
     #[must_use]
     pub fn resting_place(&self, shuttle: Shuttle, now: Micros) -> Position {
-        let place = self.trajectory(shuttle).position_at(now);
+        let place = self.footprint(shuttle, now);
         Position { shelf: place.low, x_um: place.x_um }
+    }
+
+    /// Where a shuttle is.
+    #[must_use]
+    pub fn footprint(&self, shuttle: Shuttle, now: Micros) -> Footprint {
+        self.trajectory(shuttle).position_at(now)
     }
 
     /// Charge of a shuttle's battery at its last event, in joules; infinite without a battery.

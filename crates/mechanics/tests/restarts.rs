@@ -12,7 +12,7 @@ use fulgurite_library::{
     RegionOutcome, RegionPlatter, RequestId, Sets, Shard, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification, Whereabouts,
 };
 use fulgurite_mechanics::{
-    Breakdown, Detection, DriveTimes, Libraries, NoTwoShuttlesMeet, NotRepaired, Outage, PlannedFault, Settings, Witness,
+    Breakdown, Detection, DriveTimes, Lasting, Libraries, NoTwoShuttlesMeet, NotRepaired, Outage, PlannedFault, Settings, Witness,
 };
 
 const WRITTEN: u32 = 200;
@@ -236,7 +236,7 @@ fn a_fault_by_command_lasts_until_it_is_repaired() {
     let actor = Actor::Shuttle(Shuttle(2));
     libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, &mut ());
     assert_eq!(libraries.repair(Micros::ZERO, LIBRARY, actor, &mut ()), Err(NotRepaired::Works));
-    libraries.break_down(Micros(1), LIBRARY, Breakdown::ShuttleStops(Shuttle(2)), Detection::Later);
+    libraries.break_down(Micros(1), LIBRARY, Breakdown::ShuttleStops(Shuttle(2)), Lasting::UntilRepaired, Detection::Later);
     assert_eq!(libraries.repair(Micros(2), LIBRARY, actor, &mut ()), Err(NotRepaired::Undetected));
     while let Some((at, due)) = libraries.pop_until(Micros(1_000 * Micros::HOUR.0)) {
         libraries.handle(at, due, &mut ());
@@ -270,7 +270,7 @@ fn a_machine_repaired_by_command_is_not_repaired_again() {
     }
     libraries.repair(now, LIBRARY, actor, &mut ()).expect("it is down");
     // A new fault by command: the drawn repair of the first one must not end it.
-    libraries.break_down(now, LIBRARY, Breakdown::DriveDown(Drive(0)), Detection::Later);
+    libraries.break_down(now, LIBRARY, Breakdown::DriveDown(Drive(0)), Lasting::UntilRepaired, Detection::Later);
     while let Some((at, due)) = libraries.pop_until(Micros(1_000 * Micros::HOUR.0)) {
         libraries.handle(at, due, &mut ());
     }

@@ -81,6 +81,9 @@ impl Controller {
     /// No event would tell them, since nothing moves to make that path free. Those that move find
     /// out at the end of their leg.
     fn reconsider_jobs(&mut self, commands: &mut Vec<Command>) {
+        if !self.is_started {
+            return;
+        }
         for shuttle in (0..self.panel.layout.shuttles).map(Shuttle) {
             let state = *self.shuttle(shuttle);
             let Job::Carry(carry) = state.job else { continue };
@@ -114,7 +117,7 @@ impl Controller {
             }
             // What waits in them for a shuttle may have to be verified there.
             for drive in self.panel.drives() {
-                if self.panel.layout.cell_at(self.panel.door(drive)) == cell {
+                if self.is_started && self.panel.layout.cell_at(self.panel.door(drive)) == cell {
                     self.start_next_operation(drive, commands);
                 }
             }

@@ -104,12 +104,14 @@ impl Controller {
 
     /// Applies one event at `now`, settles, and appends the resulting commands. The first event
     /// should be [`Event::Woken`]: it starts the drives that hold a platter to verify, and the
-    /// shuttles that carry one.
+    /// shuttles that carry one. Only machines that are out of order from the start come before, by
+    /// [`Event::Lost`]: nothing moves until all of them are known.
     pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
         debug_assert!(now >= self.panel.now, "time went backwards");
         self.panel.now = now;
         self.panel.traffic.set_now(now);
         let seen = self.see(&event);
+        let waits_for_start = !self.is_started && matches!(event, Event::Lost { .. });
         match event {
             Event::ReadRequested(request) => self.handle_read_request(&request, commands),
             Event::ReadHastened { request, platter, deadline } => self.panel.queue.hasten(platter, request, deadline),
@@ -136,6 +138,9 @@ impl Controller {
             }
             // Settling asks the policy again, and retries shuttles that wait for a path.
             Event::Woken => {}
+        }
+        if waits_for_start {
+            return;
         }
         self.changes_left = CHANGES_MAX;
         if seen.is_none_or(|seen| self.has_changed(seen)) {

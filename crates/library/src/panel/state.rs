@@ -174,8 +174,11 @@ pub struct Inventory {
     /// which it hands them out.
     pub found: Vec<Found>,
     /// Where each shuttle is; empty if each is at its resting place. A shuttle between two shelves
-    /// has to be brought onto one of them first.
+    /// has to be brought onto one of them first, unless it is out of order.
     pub shuttles: Vec<Position>,
+    /// Shuttles that are out of order between two shelves, with the shelf that `shuttles` doesn't
+    /// say. [`Event::Lost`](crate::Event::Lost) has to follow before [`Event::Woken`](crate::Event::Woken).
+    pub between: Vec<(Shuttle, u8)>,
 }
 
 /// A platter that was found when a library takes up its work again.

@@ -265,13 +265,20 @@ impl Traffic {
         true
     }
 
+    /// Puts a shuttle between its shelf and this one, where it is lost.
+    pub(crate) fn put_between(&mut self, shuttle: Shuttle, other_shelf: u8) {
+        self.motion_mut(shuttle).other_shelf = Some(other_shelf);
+        self.bounds[usize::from(shuttle.0)] = self.motion(shuttle).bounds();
+    }
+
     /// Marks a shuttle as lost at its current position: between two shelves if it was crabbing. All
     /// others replan once their current part ends.
     pub(crate) fn mark_lost(&mut self, shuttle: Shuttle, x_um: i64) {
         self.drop_goal(shuttle);
         let motion = self.motion_mut(shuttle);
         let leg = motion.plan.filter(|_| motion.is_moving).map(|plan| plan.path.corner(plan.part + 1));
-        motion.other_shelf = leg.map(|to| to.shelf).filter(|shelf| *shelf != motion.at.shelf);
+        let crabs_to = leg.map(|to| to.shelf).filter(|shelf| *shelf != motion.at.shelf);
+        motion.other_shelf = crabs_to.or(motion.other_shelf);
         motion.at.x_um = x_um;
         (motion.plan, motion.is_moving, motion.stance) = (None, false, Stance::Lost);
         self.lost += 1;
