@@ -1,6 +1,7 @@
 //! `twin plan`: plans how many libraries, drives and shuttles the coming years need.
 //!
-//! The exit status is 1 if no allowed configuration meets the service level in some year.
+//! The exit status is 1 if no allowed configuration meets the service level in some year, or if
+//! that is not known.
 
 use std::fs;
 
@@ -33,7 +34,7 @@ pub(super) fn plan(session: &Session, asked: &Plan) -> Result<Outcome> {
         }
         session.say(&format!("\nWritten to {}.", crate::text::path(folder)));
     }
-    Ok(Outcome::troubled_if(outcome.unmet.is_some()))
+    Ok(Outcome::troubled_if(!outcome.is_met()))
 }
 
 fn json_of(outcome: &plan::Outcome) -> Value {
@@ -43,7 +44,7 @@ fn json_of(outcome: &plan::Outcome) -> Value {
         "version": VERSION,
         "years": tables::rows_json(&outcome.table()),
         "failures": tables::rows_json(&outcome.failures_table()),
-        "met": outcome.unmet.is_none(),
+        "met": outcome.is_met(),
         "statement": outcome.statement(),
         "assumptions": outcome.assumptions(),
     })

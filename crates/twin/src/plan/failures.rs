@@ -9,12 +9,16 @@ pub(super) fn effects(plan: &Plan, trials: &mut Trials<'_>, last: &YearPlan) -> 
     let mut effects = Vec::new();
     for case in [Case::ByChance, Case::Machines, Case::Library] {
         if let Some(account) = without_simulation(plan, case, last) {
-            effects.push(FailureEffect { case, trial: None, keeps_level: false, account });
+            effects.push(FailureEffect { case, trial: None, keeps_level: Some(false), account });
             continue;
         }
         let trial = trials.run(&last.year, last.size, case, false)?;
-        let keeps_level = trial.worst_tail_s() <= plan.service.in_library().seconds() && trial.lost == 0.0;
-        let account = account(plan, case, last, &trial, keeps_level);
+        let is_kept = trial.worst_tail_s() <= plan.service.in_library().seconds() && trial.lost == 0.0;
+        let keeps_level = trial.has_reads().then_some(is_kept);
+        let account = match keeps_level {
+            Some(keeps_level) => account(plan, case, last, &trial, keeps_level),
+            None => "no read was simulated, so it is not known whether the level is kept".to_owned(),
+        };
         effects.push(FailureEffect { case, trial: Some(trial), keeps_level, account });
     }
     Ok(effects)

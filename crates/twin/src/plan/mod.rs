@@ -217,6 +217,21 @@ pub struct Outcome {
     pub failures: Vec<FailureEffect>,
 }
 
+impl Outcome {
+    /// Whether the service level is met in all years, and at least one read showed that in each.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.unmet.is_none() && self.is_checked()
+    }
+
+    /// Whether reads counted in the simulations of all years and failures.
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
+        let failures = self.failures.iter().filter_map(|effect| effect.trial.as_ref());
+        self.years.iter().map(|year| &year.trial).chain(failures).all(Trial::has_reads)
+    }
+}
+
 /// One year.
 #[derive(Debug, Clone)]
 pub struct YearPlan {
@@ -294,8 +309,8 @@ pub struct FailureEffect {
     pub case: Case,
     /// Its simulation; `None` if the effect is known without one.
     pub trial: Option<Trial>,
-    /// True if the level is kept, ignoring its margin.
-    pub keeps_level: bool,
+    /// True if the level is kept, ignoring its margin; `None` if no read was simulated.
+    pub keeps_level: Option<bool>,
     /// The effect, in a sentence.
     pub account: String,
 }

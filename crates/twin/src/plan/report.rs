@@ -7,6 +7,9 @@ use crate::scenario::WorkloadKind;
 use fulgurite_plot::{Axis, Figure, Panel, Point};
 use fulgurite_table::{Column, Table, Value};
 
+/// With so many expected reads, a simulation has hardly ever none.
+const READS_ENOUGH: f64 = 20.0;
+
 /// A duration in a suitable unit.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
@@ -81,8 +84,9 @@ fn loads() -> Vec<Given> {
         real("tail_pm", "min", "Half the width of its 95 % interval.", |_, y| {
             y.trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.half_width / 60.0))
         }),
-        real("level_used", "%", "The worst seed's tail, relative to the time limit of the libraries.", |o, y| {
-            finite(100.0 * y.trial.worst_tail_s() / o.plan.service.in_library().seconds())
+        real("level_used", "%", "The worst seed's tail, relative to the time limit of the libraries.", |o, y| match y.trial.has_reads() {
+            true => finite(100.0 * y.trial.worst_tail_s() / o.plan.service.in_library().seconds()),
+            false => Value::Missing,
         }),
         real("reading", "%", "Share of the drives' time spent reading.", |_, y| Value::F64(100.0 * y.trial.reading)),
         real("could_verify", "%", "Share of the drives' time available for verification.", |_, y| Value::F64(100.0 * y.trial.verifying)),
@@ -156,7 +160,7 @@ impl Outcome {
     pub fn failures_table(&self) -> Table {
         let mut table = Table::new([
             Column::text("case", "The failure."),
-            Column::bool("level_kept", "True if the service level is kept, ignoring its margin."),
+            Column::bool("level_kept", "True if the service level is kept, ignoring its margin; missing if no read was simulated."),
             Column::f64("tail", "min", "Mean over the seeds; missing if not all reads ended in time, or nothing was simulated."),
             Column::f64("verification", "x", "Verification capacity, relative to what is written."),
             Column::f64("lost", "%", "Reads that ended without their bytes."),
@@ -166,10 +170,10 @@ impl Outcome {
             let of = |of: fn(&super::Trial) -> Value| effect.trial.as_ref().map_or(Value::Missing, of);
             let row = [
                 Value::Text(effect.case.text().to_owned()),
-                Value::Bool(effect.keeps_level),
+                effect.keeps_level.map_or(Value::Missing, Value::Bool),
                 of(|trial| trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.mean / 60.0))),
                 of(|trial| finite(trial.verification)),
-                of(|trial| Value::F64(100.0 * trial.lost)),
+                of(|trial| if trial.has_reads() { Value::F64(100.0 * trial.lost) } else { Value::Missing }),
                 Value::Text(effect.account.clone()),
             ];
             table.push(row).expect("each value is of its column's kind");
@@ -184,8 +188,14 @@ impl Outcome {
         let service = &plan.service;
         let level = format!("{} % of the reads within {}", trimmed(100.0 * service.share), time(service.within.seconds()));
         let mut out = match (&self.unmet, self.years.last()) {
+            (None, Some(last)) if !self.is_checked() => {
+                format!("It is not known whether {} meets the service level ({level}). {}", last.size, self.why_unchecked())
+            }
             (None, Some(last)) if plan.horizon == 1 => format!("The service level ({level}) is met for a year with {}.", last.size),
             (None, Some(last)) => format!("The service level ({level}) is met for {} years, with {} in the last.", plan.horizon, last.size),
+            (Some(unmet), Some(_)) if !self.is_checked() => {
+                format!("The service level ({level}) is not met. {} {}", self.why(unmet), self.why_unchecked())
+            }
             (Some(unmet), Some(last)) => {
                 format!(
                     "The service level ({level}) is met for {} of {} years, up to {}. {}",
@@ -209,6 +219,21 @@ impl Outcome {
             let _ = write!(out, "\nIf {}: {}.", effect.case.text(), effect.account);
         }
         out
+    }
+
+    /// Which simulations had no reads, and what helps.
+    fn why_unchecked(&self) -> String {
+        let mut without: Vec<String> =
+            self.years.iter().filter(|year| !year.trial.has_reads()).map(|year| format!("year {}", year.year.number)).collect();
+        let failures = self.failures.iter().filter(|effect| effect.trial.as_ref().is_some_and(|trial| !trial.has_reads()));
+        without.extend(failures.map(|effect| format!("\"{}\"", effect.case.text())));
+        let enough = self.years.first().map_or(0.0, |year| READS_ENOUGH / year.year.reads_per_second);
+        let advice = if enough.is_finite() && enough > 0.0 {
+            format!("; at the rate of the first year, {READS_ENOUGH} reads take {}", time(enough))
+        } else {
+            String::new()
+        };
+        format!("In the simulations of {}, no read arrived: run.measured is too short{advice}.", without.join(", "))
     }
 
     fn why(&self, unmet: &Unmet) -> String {
@@ -284,7 +309,7 @@ impl Outcome {
         if plan.reads.per_second.is_none() && plan.reads.kind != WorkloadKind::Trace {
             all.push("In the first year, one byte is read per 47 written.".to_owned());
         }
-        if let Some(last) = self.years.last()
+        if let Some(last) = self.years.last().filter(|last| last.trial.has_reads())
             && (last.trial.requests as f64) < f64::from(plan.seeds) / (1.0 - plan.service.share)
         {
             all.push(format!(
@@ -319,8 +344,10 @@ impl Outcome {
             .steps("drives", of(&|y| f64::from(y.size.libraries) * f64::from(y.size.drives)))
             .steps("shuttles", of(&|y| f64::from(y.size.libraries) * f64::from(y.size.shuttles)));
         let in_library = self.plan.service.in_library().seconds();
+        let levels = self.years.iter().filter(|year| year.trial.has_reads());
+        let levels = levels.map(|y| Point::new(y.year.number.into(), y.trial.worst_tail_s() / in_library)).collect::<Vec<_>>();
         let used = Panel::new(years(), Axis::share("Used of what there is").from(0.0))
-            .line("service level", of(&|y| y.trial.worst_tail_s() / in_library))
+            .line("service level", levels)
             .line("verification", of(&|y| if y.trial.verification.is_finite() { 1.0 / y.trial.verification } else { 0.0 }))
             .line("shuttles' time", of(&|y| 1.0 - y.trial.shuttles_idle))
             .line("slots", of(&|y| y.year.platters as f64 / y.capacity_platters as f64))

@@ -126,6 +126,25 @@ fn an_archive_that_is_hardly_read_needs_one_library() {
 }
 
 #[test]
+fn a_level_is_not_met_if_no_read_was_simulated() {
+    let plan = small(&["ingest.per_month=1 GB", "reads.per_second=0.000001 /s"]);
+    let outcome = plan_of(&plan);
+    assert_eq!((outcome.years.len(), outcome.years[0].trial.requests, outcome.unmet.is_none()), (2, 0, true));
+    assert!(!outcome.is_met() && !outcome.is_checked());
+    let statement = outcome.statement();
+    assert!(statement.starts_with("It is not known whether 1 library of "), "{statement}");
+    assert!(statement.contains("In the simulations of year 1, year 2, "), "{statement}");
+    assert!(statement.contains("run.measured is too short; at the rate of the first year, 20 reads take 5555.6 h."), "{statement}");
+    assert!(!statement.contains("is met") && !statement.contains("is kept,"), "{statement}");
+    assert!(!outcome.assumptions().iter().any(|assumption| assumption.contains("the tail is that of the slowest")));
+    let (loads, failures) = (outcome.loads().to_string(), outcome.failures_table());
+    let row = loads.lines().last().expect("a row");
+    assert!(row.contains(" - "), "no tail and no level: {row}");
+    assert!(outcome.failures.iter().all(|effect| effect.trial.is_none() || effect.keeps_level.is_none()), "{failures}");
+    assert!(outcome.figure().is_some_and(|figure| figure.svg().is_ok()));
+}
+
+#[test]
 fn an_unreachable_level_is_reported_with_its_limit() {
     // Half of the reads in 6 s: the way to a drive alone takes longer.
     let outcome = plan_of(&small(&["service.within=66 s", "service.for_decoding=60 s", "service.share=50 %"]));

@@ -82,14 +82,21 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The mean of the tails with its 95 % interval; `None` with fewer than two seeds, or if a run
-    /// didn't end.
+    /// Whether any read counted. Without one, nothing is known of the service level.
     #[must_use]
-    pub fn tail(&self) -> Option<Interval> {
-        self.tails_s.iter().all(|tail| tail.is_finite()).then(|| confidence(&self.tails_s, 0.95)).flatten()
+    pub fn has_reads(&self) -> bool {
+        self.requests > 0
     }
 
-    /// The worst tail, in seconds.
+    /// The mean of the tails with its 95 % interval; `None` with fewer than two seeds, without
+    /// reads, or if a run didn't end.
+    #[must_use]
+    pub fn tail(&self) -> Option<Interval> {
+        let is_known = self.has_reads() && self.tails_s.iter().all(|tail| tail.is_finite());
+        is_known.then(|| confidence(&self.tails_s, 0.95)).flatten()
+    }
+
+    /// The worst tail, in seconds; 0 without reads.
     #[must_use]
     pub fn worst_tail_s(&self) -> f64 {
         self.tails_s.iter().copied().fold(0.0, f64::max)
