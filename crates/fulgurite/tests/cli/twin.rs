@@ -90,6 +90,17 @@ fn missed_expectations_exit_with_1_and_invalid_scenarios_with_2() {
 const CUT_SHORT: [&str; 4] = ["--set", "run.cool_down=0 s", "--set", "workload.rate=1 /s"];
 
 #[test]
+fn a_plan_whose_reads_were_not_simulated_is_not_met() {
+    let place = Sandbox::empty();
+    place.write("small.toml", "years = 1\n[ingest]\nper_month = '1 GB'\n[run]\nwarm_up = '0 s'\nmeasured = '1 min'\n");
+    let planned = place.run(&["--json", "twin", "plan", "small.toml"]);
+    planned.fails_with(1, "");
+    let plan = planned.json();
+    assert!(plan["met"] == false && plan["years"][0]["tail"].is_null() && plan["years"][0]["requests"] == 0, "{plan}");
+    assert!(plan["statement"].as_str().is_some_and(|statement| statement.starts_with("It is not known whether 1 library")), "{plan}");
+}
+
+#[test]
 fn a_run_that_stops_too_early_reports_lower_bounds_and_exits_with_1() {
     let place = place();
     let ran = place.run(&[&["twin", "run", "small.toml", "--out", "out"], CUT_SHORT.as_slice()].concat());
@@ -119,6 +130,7 @@ fn a_sweep_marks_the_points_that_stop_too_early_and_runs_the_others() {
     let points = ran.json()["points"].clone();
     let censored = |point: usize| points[point]["censored"].as_f64().unwrap();
     assert!(censored(0) > 0.0 && censored(1) == 0.0, "{points}");
+    assert!(points[1]["tail_s_low"].as_f64().is_some_and(|low| low >= 0.0), "no time is negative: {points}");
     assert!(points[0]["tail_s_low"].is_null() && points[1]["tail_s_low"].is_number(), "a lower bound has no interval: {points}");
 }
 

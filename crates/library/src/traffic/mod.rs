@@ -65,7 +65,8 @@ pub struct Congestion {
     pub trips: u64,
     /// Time they took.
     pub taken: Micros,
-    /// Time they would have taken on an empty panel, as the controller estimates it.
+    /// Time they would have taken on an empty panel: as the controller estimates it, but with the
+    /// time that each leg really took, which varies.
     pub unhindered: Micros,
     /// Number of times a shuttle made room for another.
     pub evasions: u64,
@@ -90,6 +91,9 @@ struct Motion {
     /// When its trip to the goal began, and the time of that trip on an empty panel.
     trip_start: Micros,
     unhindered_time: Micros,
+    /// When its current leg began, and by how much longer the legs of the trip took than estimated.
+    leg_start: Micros,
+    legs_late_us: i64,
 }
 
 impl Motion {
@@ -150,6 +154,8 @@ impl Traffic {
             held_up_by: None,
             trip_start: Micros::ZERO,
             unhindered_time: Micros::ZERO,
+            leg_start: Micros::ZERO,
+            legs_late_us: 0,
         };
         let motions: Vec<Motion> = at.map(motion).collect();
         Self {
@@ -227,7 +233,7 @@ impl Traffic {
         let unhindered_time = self.pace.travel(self.planned_position(shuttle), goal);
         let now = self.now;
         let motion = self.motion_mut(shuttle);
-        (motion.goal, motion.trip_start, motion.unhindered_time) = (Some(goal), now, unhindered_time);
+        (motion.goal, motion.trip_start, motion.unhindered_time, motion.legs_late_us) = (Some(goal), now, unhindered_time, 0);
     }
 
     /// Drops the shuttle's goal. A plan it already has is still carried out.
@@ -242,7 +248,12 @@ impl Traffic {
         if self.held_up > 0 {
             self.part_ended.push(shuttle);
         }
+        let (now, pace) = (self.now, self.pace);
         let motion = self.motion_mut(shuttle);
+        // A leg that began before the trip is no part of it.
+        if motion.leg_start >= motion.trip_start {
+            motion.legs_late_us += now.since(motion.leg_start).0 as i64 - pace.travel(motion.at, to).0 as i64;
+        }
         (motion.at, motion.is_moving) = (to, false);
         if let Some(plan) = &mut motion.plan
             && plan.part + 1 < plan.parts
@@ -256,10 +267,12 @@ impl Traffic {
         self.set_plan(shuttle, None);
         let motion = *self.motion(shuttle);
         if had_plan && motion.goal == Some(to) {
-            let (trip_start, unhindered_time) = (motion.trip_start, motion.unhindered_time);
+            let taken = self.now.since(motion.trip_start);
+            let unhindered = Micros(motion.unhindered_time.0.saturating_add_signed(motion.legs_late_us));
             self.congestion.trips += 1;
-            self.congestion.taken += self.now.since(trip_start);
-            self.congestion.unhindered += unhindered_time;
+            self.congestion.taken += taken;
+            // Estimates are rounded to microseconds.
+            self.congestion.unhindered += unhindered.min(taken);
             self.drop_goal(shuttle);
         }
         true
@@ -314,7 +327,7 @@ impl Traffic {
             let to = motion.at;
             let from = Position { shelf, ..to };
             let plan = Plan::new(Path { from, via: to.shelf, to }, now, &pace);
-            (motion.at, motion.is_moving) = (from, true);
+            (motion.at, motion.is_moving, motion.leg_start) = (from, true, now);
             self.set_plan(shuttle, Some(Plan { is_under_way: true, ..plan }));
             legs.push((shuttle, to));
         }
@@ -449,9 +462,9 @@ impl Traffic {
         if held_up_by.is_some() {
             return;
         }
-        let to = plan.path.corner(plan.part + 1);
+        let (to, now) = (plan.path.corner(plan.part + 1), self.now);
         let motion = self.motion_mut(shuttle);
-        motion.is_moving = true;
+        (motion.is_moving, motion.leg_start) = (true, now);
         motion.plan.as_mut().expect("checked above").is_under_way = true;
         legs.push((shuttle, to));
     }

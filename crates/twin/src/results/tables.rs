@@ -44,6 +44,7 @@ pub fn table(points: &[PointRuns]) -> Table {
 /// same order.
 #[must_use]
 pub fn summary(points: &[PointRuns]) -> Table {
+    const LOW: &str = "Lower end of the mean's 95 % interval; 0 if few and different runs would put it below.";
     const WITH_INTERVAL: [&str; 2] = ["tail_s", "mean_s"];
     let Some(first) = points.iter().find_map(|point| point.runs.first()) else { return Table::new([Column::text("scenario", "")]) };
     let mut columns = varied_columns(points);
@@ -51,7 +52,7 @@ pub fn summary(points: &[PointRuns]) -> Table {
     for figure in figures(first) {
         columns.push(Column::f64(figure.name, figure.unit, figure.about));
         if WITH_INTERVAL.contains(&figure.name) {
-            columns.push(Column::f64(&format!("{}_low", figure.name), figure.unit, "Lower end of the mean's 95 % interval."));
+            columns.push(Column::f64(&format!("{}_low", figure.name), figure.unit, LOW));
             columns.push(Column::f64(&format!("{}_high", figure.name), figure.unit, "Upper end of the mean's 95 % interval."));
         }
     }
@@ -68,7 +69,8 @@ pub fn summary(points: &[PointRuns]) -> Table {
                 // An interval around lower bounds says nothing about the mean.
                 let values = values.filter(|_| point.runs.iter().all(|run| run.unfinished.is_none()));
                 let interval = values.and_then(|values| confidence(&values, CONFIDENCE_LEVEL));
-                row.push(interval.map(|interval| interval.low()).into());
+                // Times are positive, so the part of the interval below 0 can't contain the mean.
+                row.push(interval.map(|interval| interval.low().max(0.0)).into());
                 row.push(interval.map(|interval| interval.high()).into());
             }
         }

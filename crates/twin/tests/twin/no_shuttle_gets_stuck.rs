@@ -7,6 +7,8 @@ use fulgurite_library::placement::{ZoneShape, Zones};
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::run;
 
+use crate::support::{minutes, scenario};
+
 /// Half an hour of a light load, and half a day to serve it.
 fn all_requests_end(layout: &Layout) {
     for name in [PolicyName::Balanced, PolicyName::Partitioned] {
@@ -28,6 +30,21 @@ fn all_requests_end_with_several_shuttles_for_each_drive() {
     for (drives, shuttles, shelves) in [([9, 11], 40, 10), ([3, 19], 28, 10), ([0, 11], 21, 10), ([10, 10], 40, 5)] {
         all_requests_end(&Layout { drives, shuttles, shelves, port_shelf: 0, ..Layout::default() });
     }
+}
+
+#[test]
+fn nothing_hinders_the_only_shuttle_however_long_it_takes_to_change_shelves() {
+    for (policy, spread_s) in [(PolicyName::Balanced, 0.088), (PolicyName::Balanced, 300.0), (PolicyName::ShortestPaths, 60.0)] {
+        let mut scenario = scenario(policy, 1, 0.01);
+        scenario.mechanics.motion.crab_spread_s = spread_s;
+        (scenario.run.measured, scenario.run.cool_down) = (minutes(120), minutes(600));
+        let shuttles = run(&scenario, 1).unwrap_or_else(|error| panic!("{error}")).shuttles;
+        assert!(shuttles.congestion.trips > 20, "{:?}", shuttles.congestion);
+        let overhead = shuttles.congestion_overhead();
+        assert!((0.0..1e-6).contains(&overhead), "{policy:?}, {spread_s} s: {overhead}");
+    }
+    // Others do hinder each other.
+    assert!(run(&scenario(PolicyName::Balanced, 20, 0.5), 1).unwrap().shuttles.congestion_overhead() > 0.001);
 }
 
 #[test]
