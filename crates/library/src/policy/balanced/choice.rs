@@ -143,7 +143,7 @@ impl Balanced {
 
     /// A platter that takes longer to read than the section takes to fetch all others.
     fn urgent_long_read(&self, panel: &Panel, section: usize) -> Option<Platter> {
-        let (takes, platter) = self.long_read(panel, section)?;
+        let (takes, platter) = self.long_reads[section]?;
         (takes >= self.urgency(panel, section, self.workers[section])).then_some(platter)
     }
 
@@ -299,6 +299,36 @@ mod tests {
         panel.queue.push(Micros::ZERO, &ReadRequest { id: RequestId(0), platter, tracks, deadline: Micros::NEVER });
         assert_eq!([10, 29, 31, 600].map(|before_s| matters(&panel, before_s)), [true, true, false, false]);
         assert!(!policy.may_act_on(&panel, Progress::OfQueue { platter }));
+    }
+
+    #[test]
+    fn the_long_read_of_each_section_is_found_as_by_looking_through_all() {
+        let (layout, pace) = (Layout::default(), Pace::default());
+        let mut policy = Balanced::new(&layout, &pace, Techniques::default());
+        let inventory = Inventory { homes: (0..layout.slot_count()).map(Slot).collect(), tracks: 1_000_000, ..Inventory::default() };
+        let mut panel = Panel::new(layout, pace, &inventory);
+        // Some are long; some of these are due soon, and wait for hours, or for nothing yet.
+        for number in 0..600_u32 {
+            let platter = Platter(number * 37 % panel.layout().slot_count());
+            let deadline = if number % 3 == 0 { Micros(u64::from(number) * 40_000_000) } else { Micros::NEVER };
+            let tracks = Tracks { first: 0, count: 1 + number % 7 * 900 };
+            panel.queue.push(Micros(u64::from(number) * 10_000_000), &ReadRequest { id: RequestId(0), platter, tracks, deadline });
+            panel.queue.enqueue_platter(platter, panel.lane_of(Berth::Slot(Slot(platter.0))));
+            panel.now = Micros(u64::from(number) * 10_000_000);
+            if number % 50 != 49 {
+                continue;
+            }
+            policy.find_long_reads(&panel);
+            let queue = panel.queue();
+            for (section, found) in policy.long_reads.iter().enumerate() {
+                let lanes = &policy.sections[section].lanes;
+                let long = queue.long_reads().iter().filter(|platter| queue.lane_of(**platter).is_some_and(|lane| lanes.contains(&lane)));
+                let takes =
+                    |platter: Platter| queue.age(platter, panel.now()) + Micros(u64::from(queue.tracks_for(platter)) * pace.track.0);
+                assert_eq!(*found, long.map(|platter| (takes(*platter), *platter)).max(), "section {section}, {number} requests");
+            }
+        }
+        assert!(policy.long_reads.iter().all(Option::is_some));
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct Balanced {
     workers: Vec<u32>,
     /// How many each section needs.
     workers_wanted: Vec<u32>,
+    /// The platter of each section whose requests take longest to read, if that is long, and how
+    /// long they will have waited if it is fetched now; for the current decision.
+    long_reads: Vec<Option<(Micros, Platter)>>,
     /// Whether each shuttle is one of those that work in its section, and doesn't stand by; for
     /// the current decision.
     is_member: Vec<bool>,
@@ -118,6 +121,7 @@ impl Balanced {
             waiting: vec![0; sections.len()],
             workers: vec![0; sections.len()],
             workers_wanted: vec![1; sections.len()],
+            long_reads: vec![None; sections.len()],
             is_member: Vec::new(),
             candidates: Vec::new(),
             free: Vec::new(),
@@ -194,7 +198,7 @@ impl Balanced {
     fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
         let Some(first) = self.first(panel, section) else { return Micros::ZERO };
         let age = panel.queue().age(first, panel.now());
-        let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
+        let long = self.long_reads[section].map_or(Micros::ZERO, |(takes, _)| takes);
         (age + self.fetching(section, workers)).max(long)
     }
 
@@ -209,15 +213,17 @@ impl Balanced {
         Micros(urgency.since(head_start).0 / 16)
     }
 
-    /// The platter of a section whose requests take longest to read, if that is long, and how long
-    /// they will have waited if it is fetched now.
-    fn long_read(&self, panel: &Panel, section: usize) -> Option<(Micros, Platter)> {
-        let is_here = |lane: Lane| self.section_of_lane[usize::from(lane.0)] == section;
-        let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(is_here);
-        let takes = |platter: Platter| {
-            panel.queue().age(platter, panel.now()) + Micros(u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0)
-        };
-        panel.queue().long_reads().iter().filter(of_section).map(|platter| (takes(*platter), *platter)).max()
+    /// Finds the long reads. There can be as many as platters wait, and every shuttle compares all
+    /// sections, so they are looked through once for each decision.
+    fn find_long_reads(&mut self, panel: &Panel) {
+        self.long_reads.fill(None);
+        let queue = panel.queue();
+        for platter in queue.long_reads() {
+            let Some(lane) = queue.lane_of(*platter) else { continue };
+            let takes = queue.age(*platter, panel.now()) + Micros(u64::from(queue.tracks_for(*platter)) * panel.pace().track.0);
+            let longest = &mut self.long_reads[self.section_of_lane[usize::from(lane.0)]];
+            *longest = (*longest).max(Some((takes, *platter)));
+        }
     }
 
     /// What a shuttle does in its section, or in a more urgent one.
@@ -340,6 +346,7 @@ impl Policy for Balanced {
             return None;
         }
         self.count_workers(panel);
+        self.find_long_reads(panel);
         self.free.clear();
         self.standing_by.clear();
         for shuttle in panel.idle_shuttles() {
