@@ -177,6 +177,10 @@ pub enum Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            // Rounded to 100 %, it would say that A is nothing.
+            Self::Different(MeanRatio { ratio, low, high, .. }) if high < 1.0 && low < LEAST_IN_PERCENT => {
+                write!(f, "B is {:.2} times A ({:.2} to {:.2})", 1.0 / ratio, 1.0 / high, 1.0 / low)
+            }
             Self::Different(MeanRatio { ratio, low, high, .. }) if high < 1.0 => {
                 write!(f, "A is {} ({} to {}) below B", Percent(1.0 - ratio), Percent(1.0 - high), Percent(1.0 - low))
             }
@@ -202,6 +206,9 @@ impl fmt::Display for Verdict {
         }
     }
 }
+
+/// A ratio A/B below this is not written as a share of B.
+const LEAST_IN_PERCENT: f64 = 0.01;
 
 /// A share in percent, with at least two digits.
 struct Percent(f64);
@@ -238,6 +245,10 @@ mod tests {
         assert_eq!(said(&[(0.88 * spread, 1.0), (0.88 / spread, 1.0)]), "A is 12 % (11 % to 13 %) below B");
         assert_eq!(said(&[(1.0, 0.88 * spread), (1.0, 0.88 / spread)]), "A is 14 % (13 % to 14 %) above B");
         assert_eq!(said(&[(3.0 * spread, 1.0), (3.0 / spread, 1.0)]), "A is 3.00 times B (2.98 to 3.02)");
+        assert_eq!(said(&[(0.02 * spread, 1.0), (0.02 / spread, 1.0)]), "A is 98 % (98 % to 98 %) below B");
+        assert_eq!(said(&[(0.004 * spread, 1.0), (0.004 / spread, 1.0)]), "B is 250.00 times A (248.42 to 251.59)");
+        // An interval that reaches far down.
+        assert_eq!(said(&[(0.1, 1.0), (0.05, 1.0), (0.01, 1.0)]), "B is 27.14 times A (1.44 to 510.63)");
         assert_eq!(said(&[(0.9, 1.0), (1.1, 1.0)]), "no difference shown: the interval of A/B, 0.2781 to 3.5603, includes 1");
         assert_eq!(said(&[(0.9, 1.0)]), "no verdict: one seed says nothing about the spread; run two or more");
         assert_eq!(said(&[(0.0, 1.0), (0.9, 1.0)]), "no verdict: a value is missing, 0 or negative, so it has no ratio");
