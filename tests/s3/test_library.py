@@ -28,6 +28,8 @@ SETTINGS = '[library]\nlayout = "{layout}"\ntime_scale = {scale}\njournal = true
 TOKEN = "a-token-of-32-letters-and-digits"
 # A library that is set up at once.
 MEDIUM = "[library]\nracks = 6\nslots = 20\n\n[shuttles]\ncount = 10\n\n[drives]\nleft = 5\nright = 5\n"
+# Too small for a set.
+TINY = "[library]\nracks = 1\nshelves = 1\nport_shelf = 0\n\n[shuttles]\ncount = 1\n\n[drives]\nleft = 1\nright = 0\n"
 # A library in which one shuttle that stops makes several slots unreachable.
 SMALL = "[library]\nracks = 3\nshelves = 8\nslots = 4\n\n[shuttles]\ncount = 8\n\n[drives]\nleft = 4\nright = 4\n"
 # The same with machines that fail at random, each several times a day, and are repaired after minutes.
@@ -682,7 +684,7 @@ def test_without_a_library_restores_have_no_estimate_and_faults_are_refused(own)
 )
 def test_a_library_that_cannot_be_is_refused_at_the_start(own, layout, why):
     (own.archive / "wrong.toml").write_text("[shuttels]\ncount = 2\n")
-    (own.archive / "tiny.toml").write_text("[library]\nracks = 1\nshelves = 1\nport_shelf = 0\n\n[shuttles]\ncount = 1\n\n[drives]\nleft = 1\nright = 0\n")
+    (own.archive / "tiny.toml").write_text(TINY)
     settle(own, 1, layout)
     refused = own.run("serve", "--listen", "127.0.0.1:0")
     assert refused.returncode == 1 and why in refused.stderr, refused.stderr
@@ -692,6 +694,11 @@ def test_a_library_that_is_rebuilt_has_every_platter_in_its_slot(own):
     settle(own, 100)
     with own:
         bodies = put(client(own), own, sets=2)
+    # A refused start sets up nothing, and doesn't say so.
+    (own.archive / "tiny.toml").write_text(TINY)
+    settle(own, 100, "tiny.toml")
+    refused = own.run("serve", "--listen", "127.0.0.1:0")
+    assert refused.returncode == 1 and "set up" not in refused.stderr, refused.stderr
     (own.archive / "small.toml").write_text(SMALL)
     settle(own, 100, "small.toml")
     with own:

@@ -177,13 +177,13 @@ impl Library {
         let shape = archive.settings().shape();
         let (tracks, track_bytes) = largest_platter(archive, &sets);
         let building = Plan::building(&of_library, shape);
-        let kept = state.library()?.and_then(|kept| taken_up(&of_library, shape, (tracks, track_bytes), &building, kept));
+        let kept = state.library()?.map(|kept| taken_up(&of_library, shape, (tracks, track_bytes), &building, kept));
         let (plan, places, stock) = match kept {
-            Some((plan, stock, numbered)) => {
+            Some(Ok((plan, stock, numbered))) => {
                 let plan = Arc::new(plan);
                 (plan.clone(), Places::new(&plan, numbered, &sets), stock)
             }
-            None => {
+            other => {
                 let plan = Plan::new(of_library, shape, tracks, track_bytes);
                 let of_placement = |source| LibraryError::Placement { layout: settings.layout.clone(), shape: shape.to_string(), source };
                 let plan = Arc::new(plan.map_err(of_placement)?);
@@ -191,6 +191,10 @@ impl Library {
                 let stock = places.stock();
                 let slots = plan.homes().iter().map(|slot| slot.0).collect();
                 state.set_up_library(&KeptLibrary { building, slots, stock: stock.to_string(), sets: places.sets().to_vec() })?;
+                // Not before it is recorded: a start that fails above has set up nothing.
+                if let Some(Err(why)) = other {
+                    tracing::warn!(why, "the library is set up anew, with every platter in its slot");
+                }
                 tracing::info!(sets = places.sets().len(), room = plan.sets(), "set up the library: every platter is in its slot");
                 (plan, places, stock)
             }
@@ -288,37 +292,29 @@ fn start(
     Runner::start(plan.clone(), stock, &settings, events)
 }
 
-/// The plan, state and sets of the library that was kept, unless the settings describe another.
+/// The plan, state and sets of the library that was kept; or why there has to be a new one, such as
+/// settings that describe another.
 fn taken_up(
     settings: &LibrarySettings,
     shape: SetShape,
     (tracks, track_bytes): (u32, u64),
     building: &str,
     kept: KeptLibrary,
-) -> Option<(Plan, Stock, Vec<SetId>)> {
-    let take_up = || {
-        if kept.building != building {
-            return Err("the layout of the library or the shape of its sets has changed".to_owned());
-        }
-        let homes = kept.slots.iter().copied().map(Slot).collect();
-        let plan = Plan::with_homes(settings.clone(), shape, tracks, track_bytes, homes).map_err(|error| error.to_string())?;
-        let stock = Stock::parse(kept.stock.lines()).map_err(|error| error.to_string())?;
-        plan.check(&stock).map_err(|error| error.to_string())?;
-        if kept.sets.len() > plan.sets() as usize {
-            return Err("it has more sets than slots".to_owned());
-        }
-        if stock.written as usize > kept.sets.len() * usize::from(shape.platters()) {
-            return Err("it has more platters than the sets that were recorded".to_owned());
-        }
-        Ok((plan, stock))
-    };
-    match take_up() {
-        Ok((plan, stock)) => Some((plan, stock, kept.sets)),
-        Err(why) => {
-            tracing::warn!(why, "the library is set up anew, with every platter in its slot");
-            None
-        }
+) -> Result<(Plan, Stock, Vec<SetId>), String> {
+    if kept.building != building {
+        return Err("the layout of the library or the shape of its sets has changed".to_owned());
     }
+    let homes = kept.slots.iter().copied().map(Slot).collect();
+    let plan = Plan::with_homes(settings.clone(), shape, tracks, track_bytes, homes).map_err(|error| error.to_string())?;
+    let stock = Stock::parse(kept.stock.lines()).map_err(|error| error.to_string())?;
+    plan.check(&stock).map_err(|error| error.to_string())?;
+    if kept.sets.len() > plan.sets() as usize {
+        return Err("it has more sets than slots".to_owned());
+    }
+    if stock.written as usize > kept.sets.len() * usize::from(shape.platters()) {
+        return Err("it has more platters than the sets that were recorded".to_owned());
+    }
+    Ok((plan, stock, kept.sets))
 }
 
 /// The path of a new journal. `None` if there is no folder for it: the library goes on without one.
