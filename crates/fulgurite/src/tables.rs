@@ -19,6 +19,20 @@ pub(crate) fn write_table(folder: &Path, name: &str, table: &Table) -> Result<()
     write().with_context(|| path.display().to_string())
 }
 
+/// A table as CSV.
+pub(crate) fn csv(table: &Table) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    table.write_csv(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A table as Parquet.
+pub(crate) fn parquet(table: &Table) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Writes a table to a file as CSV.
 pub(crate) fn write_csv(path: &Path, table: &Table) -> Result<()> {
     let write = || {

@@ -17,7 +17,8 @@ use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
 use super::Record;
-use super::watch::{self, NewPage};
+use super::new_output::NewOutput;
+use super::watch;
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
@@ -25,15 +26,18 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let scenario = record.chosen.read()?;
     let seed = record.seed.unwrap_or(scenario.run.seed);
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
-    let path = text::harmless(&record.journal.display().to_string());
-    let page = record.html.as_deref().map(NewPage::new).transpose()?;
-    let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {path}"))?;
-    let mut journal = JournalWriter::new(file, &header(&scenario, seed, detail)).with_context(|| path.clone())?;
-    let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
-    let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
-    file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
+    let page = record.html.as_deref().map(watch::new_page).transpose()?;
+    let journal = NewOutput::new(&record.journal, "the journal")?;
+    let (path, cannot_write) = (journal.shown(), journal.cannot_write());
+    let finished = journal.write(|file| {
+        let mut journal = JournalWriter::new(file, &header(&scenario, seed, detail)).with_context(|| cannot_write.clone())?;
+        let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
+        journal.finish(finished.at).context(cannot_write)?;
+        Ok(finished)
+    })?;
     if let Some(page) = page {
-        page.write(session, &watch::recording_of(session, &record.journal, Library(0), &watch::name_of_run(&scenario, seed))?)?;
+        let recording = watch::recording_of(session, &record.journal, Library(0), &watch::name_of_run(&scenario, seed))?;
+        watch::write_page(session, page, &recording)?;
     }
     let (requests, censored) = (finished.run.requests, finished.run.censored());
     session.answer(

@@ -9,6 +9,7 @@ mod check;
 mod clock;
 mod compare;
 mod journal;
+mod new_output;
 mod paper;
 mod plan;
 mod run;

@@ -12,7 +12,7 @@ use fulgurite_twin::timeline::Timeline;
 use serde_json::{Map, json};
 
 use super::clock::{self, Clock};
-use super::watch::{NewPage, Watching};
+use super::watch::{Watching, new_page, write_page};
 use super::{VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, tables, text};
 
@@ -28,7 +28,7 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     if let Some(folder) = &run.plot {
         write::prepare_plot(folder)?;
     }
-    let page = run.watch.as_deref().map(NewPage::new).transpose()?;
+    let page = run.watch.as_deref().map(new_page).transpose()?;
     let bar = bar(session, u64::from(run.seeds) * clock::STEPS, clock::TEMPLATE);
     let (timeline, recording) = (Mutex::new(None), Mutex::new(None));
     let first = scenario.run.seed;
@@ -66,7 +66,7 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
         write::write_plot(session, folder, &points[0].point.scenario.name, first, &timeline)?;
     }
     if let (Some(page), Some(recording)) = (page, recording.into_inner().expect("nothing panicked while it held this lock")) {
-        page.write(session, &recording)?;
+        write_page(session, page, &recording)?;
     }
     Ok(report_missed(&points))
 }

@@ -2,11 +2,7 @@
 //! motion.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -14,7 +10,6 @@ use clap::Args;
 use fulgurite_domain::Micros;
 use fulgurite_journal::{Fact, Subject};
 use fulgurite_library::{Command, Event, Library, Region};
-use fulgurite_new_file::NewFile;
 use fulgurite_twin::journal::replay_watched;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Ended, Observer, Request, Sample};
@@ -22,11 +17,9 @@ use fulgurite_viewer::{Recorder, Recording, page};
 use serde_json::json;
 
 use super::journal::{open, refuse, refuse_live};
+use super::new_output::NewOutput;
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, text};
-
-/// Permissions of a page, less those that the process masks.
-const MODE: u32 = 0o666;
+use crate::{Outcome, Session};
 
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
@@ -40,53 +33,25 @@ pub(crate) struct Watch {
 }
 
 pub(super) fn watch(session: &Session, watch: &Watch) -> Result<Outcome> {
-    let page = NewPage::new(&watch.page)?;
+    let page = new_page(&watch.page)?;
     let name = watch.journal.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let recording = recording_of(session, &watch.journal, Library(watch.library), &name)?;
-    page.write(session, &recording)?;
+    write_page(session, page, &recording)?;
     session.answer(|| json!({ "page": watch.page }));
     Ok(Outcome::Good)
 }
 
-/// A page to be written. That this is possible is checked before anything runs, so that no run is
-/// in vain; a run that is stopped leaves nothing.
-pub(super) struct NewPage {
-    path: PathBuf,
-    folder: File,
-    name: OsString,
+/// A page to be written; it must not exist.
+pub(super) fn new_page(path: &Path) -> Result<NewOutput> {
+    NewOutput::new(path, "the page")
 }
 
-impl NewPage {
-    pub(super) fn new(path: &Path) -> Result<Self> {
-        let cannot_create = || format!("can't create the page {}", text::harmless(&path.display().to_string()));
-        let (folder, name) = match (path.parent(), path.file_name()) {
-            (Some(folder), Some(name)) => (if folder.as_os_str().is_empty() { Path::new(".") } else { folder }, name),
-            _ => return Err(Misuse(format!("{}: not the name of a file", cannot_create())).into()),
-        };
-        let checked = || {
-            if path.symlink_metadata().is_ok() {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            let folder = File::open(folder)?;
-            NewFile::create(folder.as_fd(), MODE)?;
-            Ok::<_, io::Error>(folder)
-        };
-        Ok(Self { folder: checked().with_context(cannot_create)?, path: path.to_owned(), name: name.to_owned() })
-    }
-
-    /// Writes the page of a recording.
-    pub(super) fn write(self, session: &Session, recording: &Recording) -> Result<()> {
-        let path = text::harmless(&self.path.display().to_string());
-        let written = || {
-            let new = NewFile::create(self.folder.as_fd(), MODE)?;
-            let mut file = new.file();
-            file.write_all(page(recording).as_bytes())?;
-            Ok::<_, io::Error>(new.publish_durably(self.name.as_bytes(), false)?)
-        };
-        written().with_context(|| format!("can't write the page {path}"))?;
-        session.say(&format!("{path}: open it in a browser"));
-        Ok(())
-    }
+/// Writes the page of a recording.
+pub(super) fn write_page(session: &Session, new: NewOutput, recording: &Recording) -> Result<()> {
+    let (path, cannot_write) = (new.shown(), new.cannot_write());
+    new.write(|mut file| file.write_all(page(recording).as_bytes()).context(cannot_write))?;
+    session.say(&format!("{path}: open it in a browser"));
+    Ok(())
 }
 
 /// Replays a journal, and records what a library did.

@@ -11,6 +11,7 @@ use fulgurite_twin::sweep::PointRuns;
 use fulgurite_twin::timeline::Timeline;
 
 use super::VERSION;
+use super::new_output::write_all;
 use crate::{Session, tables};
 
 /// The data of figures over time.
@@ -43,10 +44,11 @@ fn scenario_name(index: usize, points: usize) -> String {
 
 /// Writes the figures of a run over time, and their data.
 pub(super) fn write_plot(session: &Session, folder: &Path, scenario: &str, seed: u64, timeline: &Timeline) -> Result<()> {
-    tables::write_csv(&folder.join(TIMELINE), &timeline.table())?;
     for (name, figure) in timeline.figures(&format!("{scenario}, seed {seed}")) {
         figure.write(folder, name).with_context(|| folder.join(name).display().to_string())?;
     }
+    // Last: with it, the folder is taken.
+    write_all(folder, &[(TIMELINE.to_owned(), tables::csv(&timeline.table())?)])?;
     session.say(&format!("Drawn in {}.", crate::text::path(folder)));
     Ok(())
 }
@@ -55,18 +57,21 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     let name = &points[0].point.scenario.name;
     let noted = |table: Table| table.note("scenario", name).note("version", VERSION);
     let (runs, means) = (noted(table(points)), noted(summary(points)));
-    tables::write_table(folder, "runs", &runs)?;
-    tables::write_csv(&folder.join("runs.columns.csv"), &runs.dictionary())?;
-    tables::write_table(folder, "means", &means)?;
+    let mut files = vec![("runs.columns.csv".to_owned(), tables::csv(&runs.dictionary())?)];
+    for (name, table) in [("runs", &runs), ("means", &means)] {
+        files.push((format!("{name}.csv"), tables::csv(table)?));
+        files.push((format!("{name}.parquet"), tables::parquet(table)?));
+    }
     for (index, point) in points.iter().enumerate() {
-        let path = folder.join(scenario_name(index, points.len()));
+        let name = scenario_name(index, points.len());
         let mut scenario = point.point.scenario.clone();
         // The scenario is written to another folder than the one it was read from, so a relative
         // path would break.
         scenario.workload.trace =
-            scenario.workload.trace.map(std::path::absolute).transpose().with_context(|| path.display().to_string())?;
-        fs::write(&path, scenario.canonical()).with_context(|| path.display().to_string())?;
+            scenario.workload.trace.map(std::path::absolute).transpose().with_context(|| folder.join(&name).display().to_string())?;
+        files.push((name, scenario.canonical().into_bytes()));
     }
+    write_all(folder, &files)?;
     session.say(&format!("Written to {}.", crate::text::path(folder)));
     Ok(())
 }

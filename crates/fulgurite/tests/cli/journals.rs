@@ -28,6 +28,10 @@ fn a_recorded_run_replays_identically_and_a_changed_journal_is_rejected() {
     place.write("cut.journal", &text[..text.len() / 2]);
     place.run(&["twin", "replay", "cut.journal"]).fails_with(2, "the file was truncated, or the run was cut off");
     place.run(&["twin", "replay", "small.toml"]).fails_with(2, "`fulgurite journal 1` is expected");
+    // A run that fails leaves nothing in the way of the next one.
+    place.write("traced.toml", "[workload]\npreset = 'trace'\ntrace = 'nowhere.csv'\n");
+    place.run(&["twin", "record", "traced.toml", "traced.journal"]).fails_with(1, "nowhere.csv can't be opened");
+    assert!(!place.path("traced.journal").exists());
     // Existing files are not overwritten.
     place.run(&["twin", "record", "small.toml", "run.journal"]).fails_with(1, "can't create the journal");
     assert_eq!(place.read("run.journal"), text.as_bytes());
