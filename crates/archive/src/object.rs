@@ -5,6 +5,7 @@
 
 mod opened;
 mod shards;
+mod successor;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -23,10 +24,12 @@ use crate::open_sets::KEPT;
 use crate::read_order::{MediumPosition, neighbour_run};
 use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
+use crate::volume::VolumeFile;
 
 pub use self::opened::Opened;
 use self::opened::{OPEN_SEGMENTS_MAX, Places, open_frames, record_at};
 pub use self::shards::ShardCheck;
+pub use self::successor::SUCCESSORS_MAX;
 
 /// Why an object can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +54,10 @@ pub enum ReadError {
     /// The catalogue's locations don't cover its bytes.
     #[error("the catalogue has no location for its bytes from {0} on; `fulgurite catalogue rebuild` recreates the catalogue")]
     Uncovered(u64),
+    /// The version is no longer in the archive: it was removed after it was looked up, for example
+    /// because a server replaced it. Whatever failed besides says nothing about damage.
+    #[error("it was replaced or removed while it was read")]
+    Removed,
     /// Its bytes are lost or can't be read now, or staging, catalogue or keys failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -164,7 +171,8 @@ impl<'a> ObjectReader<'a> {
     /// # Errors
     /// [`ReadError`] says why.
     pub fn read(&mut self, version: &VersionRow, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), ReadError> {
-        checked(version, sink, |sink| self.read_range(version, 0..version.record.size, sink))
+        let read = checked(version, sink, |sink| self.read_range(version, 0..version.record.size, sink));
+        read.map_err(|error| self.removed_or(error, version))
     }
 
     /// [`read`](Self::read) for an opened version.
@@ -173,11 +181,12 @@ impl<'a> ObjectReader<'a> {
     /// [`ReadError`] says why.
     pub fn read_whole(&mut self, opened: &Opened, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), ReadError> {
         let version = &opened.version;
-        checked(version, sink, |sink| {
+        let read = checked(version, sink, |sink| {
             self.read_opened(opened, 0..version.record.size, &mut |buffer, pieces| {
                 pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()]))
             })
-        })
+        });
+        read.map_err(|error| self.removed_or(error, version))
     }
 
     /// Passes a part of a version's content to `sink` in pieces. Each piece was checked by its
@@ -214,25 +223,53 @@ impl<'a> ObjectReader<'a> {
     /// # Errors
     /// [`ReadError`] says why.
     pub fn open(&self, version: &VersionRow) -> Result<Opened, ReadError> {
+        self.look_up(version).map_err(|error| self.removed_or(error, version))
+    }
+
+    fn look_up(&self, version: &VersionRow) -> Result<Opened, ReadError> {
         if stored_bytes(version.record.size) != version.stored_bytes {
             return Err(ReadError::Uncovered(version.stored_bytes));
         }
-        let frames = self.frames(version.id, version.sealed)?;
+        // Without content, nothing needs the key.
+        let frames = self.frames(version.id, version.sealed && version.record.size > 0)?;
         let mut opened = Opened { version: version.clone(), frames, places: self.places(version)?, segments: Vec::new() };
-        if let Places::Staged(data) = &opened.places {
-            for record in data {
-                let segment = record.place.segment;
-                if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < OPEN_SEGMENTS_MAX {
-                    match self.archive.staging().open(segment) {
-                        Ok(file) => opened.segments.push((segment, file)),
-                        // A flush may have archived the version since and released the segment. The
-                        // read will notice.
-                        Err(_) => break,
-                    }
-                }
+        if let Places::Staged(data) = &opened.places
+            && let Some(segments) = self.hold(data)
+        {
+            opened.segments = segments;
+        } else if matches!(opened.places, Places::Staged(_)) {
+            // A flush may have archived the version since and released the segment. If it wasn't
+            // that, reading reports what is wrong with the segment.
+            opened.places = self.places(version)?;
+        }
+        match &opened.places {
+            Places::Archived(extents) if extents.is_empty() && version.record.size > 0 => Err(ReadError::Uncovered(0)),
+            _ => Ok(opened),
+        }
+    }
+
+    /// Opens the segments of staged data, as many as may be held. `None` if one can't be opened.
+    fn hold(&self, data: &[StagedData]) -> Option<Vec<(u64, Arc<dyn VolumeFile>)>> {
+        let mut segments: Vec<(u64, Arc<dyn VolumeFile>)> = Vec::new();
+        for record in data {
+            let segment = record.place.segment;
+            if segments.last().is_none_or(|(held, _)| *held != segment) && segments.len() < OPEN_SEGMENTS_MAX {
+                segments.push((segment, self.archive.staging().open(segment).ok()?));
             }
         }
-        Ok(opened)
+        Some(segments)
+    }
+
+    /// [`ReadError::Removed`] if a version that could not be read is no longer in the catalogue.
+    /// Its key and its segments go soon after, which alone looks like a loss.
+    fn removed_or(&self, error: ReadError, version: &VersionRow) -> ReadError {
+        if matches!(error, ReadError::Sink(_) | ReadError::Removed) {
+            return error;
+        }
+        match self.archive.reading().version(&version.record.name, version.id) {
+            Ok(None) => ReadError::Removed,
+            Ok(Some(_)) | Err(_) => error,
+        }
     }
 
     /// Fetches a part of an archived version, for a [read](Self::read_opened) that follows, if it
@@ -258,6 +295,10 @@ impl<'a> ObjectReader<'a> {
     /// # Errors
     /// [`ReadError`] says why.
     pub fn read_opened(&mut self, opened: &Opened, range: Range<u64>, sink: &mut BufferSink<'_>) -> Result<(), ReadError> {
+        self.read_frames(opened, range, sink).map_err(|error| self.removed_or(error, &opened.version))
+    }
+
+    fn read_frames(&mut self, opened: &Opened, range: Range<u64>, sink: &mut BufferSink<'_>) -> Result<(), ReadError> {
         let size = opened.version.record.size;
         let range = range.start.min(size)..range.end.min(size);
         let frame_bytes = FRAME_BYTES as u64;

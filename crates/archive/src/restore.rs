@@ -27,7 +27,7 @@ use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{VersionRow, Versions};
 use crate::ingest::digest_of;
-use crate::object::{ObjectReader, ReadError};
+use crate::object::{ObjectReader, ReadError, SUCCESSORS_MAX};
 use crate::paging::Pager;
 use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
@@ -87,9 +87,10 @@ impl Archive {
     /// Restores the newest versions of all objects whose names start with `prefix` into
     /// `destination`, under their names without the first `strip` bytes. Skips deleted names.
     /// Objects that can't be restored are reported to `watcher` and counted, and the restore
-    /// continues. An empty prefix selects everything except the [names reserved for the
-    /// archive](crate::reserved). Files that are there already with the same content are left as
-    /// they are, so an interrupted restore can be repeated.
+    /// continues. An object that is replaced before it was read is restored in its newest version,
+    /// and one that is deleted is skipped. An empty prefix selects everything except the [names
+    /// reserved for the archive](crate::reserved). Files that are there already with the same
+    /// content are left as they are, so an interrupted restore can be repeated.
     ///
     /// Changes and reports names that no file can have, and names that are both a file's and a
     /// folder's.
@@ -182,14 +183,32 @@ impl Restore<'_> {
         loop {
             let next = self.listing.lock().expect("nothing panics while it holds this lock").next(self.archive, self.prefix)?;
             let Some((row, is_above)) = next else { break };
-            let target = Target::of(self.archive, &row, self.strip, is_above)?;
-            let progress = &mut |n| self.watcher.done(0, n);
-            let restored = restore(&mut reader, &row, &target, self.destination, self.existing, progress);
-            self.note(row, &target, restored);
+            self.restore(&mut reader, row, is_above)?;
             self.watcher.done(1, 0);
         }
         self.report.lock().expect("nothing panics while it holds this lock").repairs.add(reader.repairs());
         Ok(())
+    }
+
+    /// Restores a version; if it is replaced before it was read, its successor. Skips names that
+    /// were deleted since they were listed.
+    fn restore(&self, reader: &mut ObjectReader<'_>, mut row: VersionRow, is_above: bool) -> Result<(), ArchiveError> {
+        let mut attempts = 0;
+        loop {
+            let target = Target::of(self.archive, &row, self.strip, is_above)?;
+            let progress = &mut |n| self.watcher.done(0, n);
+            match restore(reader, &row, &target, self.destination, self.existing, progress) {
+                Err(RestoreError::Read(ReadError::Removed)) if attempts < SUCCESSORS_MAX => attempts += 1,
+                restored => {
+                    self.note(row, &target, restored);
+                    return Ok(());
+                }
+            }
+            match self.archive.successor(&row)? {
+                Some(successor) => row = successor,
+                None => return Ok(()),
+            }
+        }
     }
 
     fn note(&self, row: VersionRow, target: &Target, restored: Result<Restored, RestoreError>) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::PAGE;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{VersionRow, Versions};
-use crate::object::ObjectReader;
+use crate::object::{ObjectReader, ReadError};
 use crate::paging::Pager;
 use crate::watch::{OutOfReach, Trouble, Watcher, check_not_stopped};
 
@@ -40,16 +40,17 @@ impl Archive {
                     Ok(())
                 });
                 report.versions += 1;
-                if let Err(error) = result {
-                    if was_removed(self, &row)? {
-                        report.versions -= 1;
-                        continue;
+                match result {
+                    Ok(()) => {}
+                    // For example by a server.
+                    Err(ReadError::Removed) => report.versions -= 1,
+                    Err(error) => {
+                        match error.hindrance() {
+                            Some(hindrance) => report.out_of_reach.add(hindrance),
+                            None => report.wrong += 1,
+                        }
+                        watcher.trouble(Trouble::unread(&row, error.hindrance(), &error.to_string()));
                     }
-                    match error.hindrance() {
-                        Some(hindrance) => report.out_of_reach.add(hindrance),
-                        None => report.wrong += 1,
-                    }
-                    watcher.trouble(Trouble::unread(&row, error.hindrance(), &error.to_string()));
                 }
             }
         }

@@ -60,7 +60,7 @@ fn an_opened_object_stays_readable_after_its_removal_and_the_release_of_its_segm
     };
     ObjectReader::new(&archive).read_whole(&opened, &mut sink).expect("read, and its digest is right");
     assert!(whole == bytes());
-    assert!(matches!(ObjectReader::new(&archive).open(&row), Err(ReadError::NoKey)), "a removed object can't be opened again");
+    assert!(matches!(ObjectReader::new(&archive).open(&row), Err(ReadError::Removed)), "a removed object can't be opened again");
 }
 
 #[test]

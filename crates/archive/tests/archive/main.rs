@@ -22,6 +22,7 @@ mod hostile_platters;
 mod many_objects_at_once;
 mod names_too_long_for_a_record;
 mod neighbours_share_a_read;
+mod objects_are_replaced_while_they_are_read;
 mod old_copies_and_leftovers_cost_nothing;
 mod round_trip;
 mod second_reader;
