@@ -3,7 +3,7 @@
 //! The response is a tar archive whose last entry gives the result for each object; without it the
 //! response is incomplete.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
 use bytes::Bytes;
@@ -120,16 +120,28 @@ fn name_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<String> {
 }
 
 impl BulkGetReport {
-    /// Checks that there is a line for each object, and that as many entries came as they say.
+    /// Checks that there is a line for each object, and that exactly the entries came that they
+    /// name, as long as they say. `entries` has the length of each entry.
     ///
     /// # Errors
     /// [`BulkGetError::Malformed`].
-    pub fn check(&self, objects: &[Requested], entries: u64) -> Result<(), BulkGetError> {
+    pub fn check(&self, objects: &[Requested], entries: &BTreeMap<String, u64>) -> Result<(), BulkGetError> {
         // An object that is listed twice is sent once, also if its range is spelled in two ways.
-        let sent = self.objects.iter().filter(|line| line.code.is_none());
-        let distinct = sent.filter_map(|line| line.entry.as_deref()).collect::<BTreeSet<_>>().len() as u64;
-        if distinct != entries {
-            return Err(BulkGetError::Malformed(format!("{entries} entries, but the report has {distinct}")));
+        let mut named = BTreeSet::new();
+        for line in self.objects.iter().filter(|line| line.code.is_none()) {
+            let Some(entry) = line.entry.as_deref() else { continue };
+            let found = entries.get(entry).copied();
+            if found.is_none() || found != line.size {
+                let found = found.map_or_else(|| "no such entry".to_owned(), |size| format!("an entry of {size} bytes"));
+                return Err(BulkGetError::Malformed(format!(
+                    "the report has {entry:?} with {} bytes, but {found} came",
+                    line.size.unwrap_or(0)
+                )));
+            }
+            named.insert(entry);
+        }
+        if let Some(entry) = entries.keys().find(|entry| !named.contains(entry.as_str())) {
+            return Err(BulkGetError::Malformed(format!("the report doesn't have the entry {entry:?}")));
         }
         let is_same = |(object, line): (&Requested, &BulkGetLine)| {
             object.key == line.key && (line.code.is_some() || line.entry.is_some() && line.size.is_some())
@@ -156,10 +168,17 @@ mod tests {
         let objects = [ranged("0-0"), ranged("00-0"), ranged("1-1")];
         let entries = ["ranges/0-0/objects/a", "ranges/0-0/objects/a", "ranges/1-1/objects/a"];
         let report = BulkGetReport { objects: entries.map(|entry| line(Some(entry))).into() };
-        report.check(&objects, 2).expect("the first two are the same entry");
-        report.check(&objects, 3).expect_err("an entry is missing from the report");
-        report.check(&objects[..2], 2).expect_err("a line too many");
+        let came = |entries: &[(&str, u64)]| entries.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect::<BTreeMap<_, _>>();
+        let both = came(&[("ranges/0-0/objects/a", 1), ("ranges/1-1/objects/a", 1)]);
+        report.check(&objects, &both).expect("the first two are the same entry");
+        let more = came(&[("ranges/0-0/objects/a", 1), ("ranges/1-1/objects/a", 1), ("objects/b", 1)]);
+        report.check(&objects, &more).expect_err("an entry is missing from the report");
+        let other = came(&[("ranges/0-0/objects/a", 1), ("objects/b", 1)]);
+        report.check(&objects, &other).expect_err("as many, but others");
+        let longer = came(&[("ranges/0-0/objects/a", 1), ("ranges/1-1/objects/a", 2)]);
+        report.check(&objects, &longer).expect_err("another size");
+        report.check(&objects[..2], &both).expect_err("a line too many");
         let nameless = BulkGetReport { objects: vec![line(None)] };
-        nameless.check(&objects[..1], 0).expect_err("neither sent nor failed");
+        nameless.check(&objects[..1], &came(&[])).expect_err("neither sent nor failed");
     }
 }

@@ -3,6 +3,7 @@
 //! Exit status: 0 if all objects were retrieved; 1 if the server could not send some, or the
 //! command was stopped or failed; 2 for wrong arguments, including missing credentials.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,24 +81,34 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
         diagnostics::note(&format!("{error}; trying again in {} s", pause.as_secs()));
     };
     let result = Retrieval::new(&server, settings).run(&mut bar, &on_retry, &stop);
+    // Before that, the list wasn't sorted, and another run starts over.
+    let has_begun = bar.has_begun;
     drop(bar);
     let summary = match result {
         Ok(summary) => summary,
         Err(RetrievalError::Exchange(ExchangeError::Stopped)) => {
-            session.warn("stopped; the same command goes on from here");
+            session.warn(if has_begun { "stopped; the same command goes on from here" } else { "stopped" });
             return Ok(Outcome::Troubled);
         }
         Err(error) => {
-            let goes_on = match &error {
-                RetrievalError::Exchange(error) => error.is_transient() || matches!(error, ExchangeError::File(_)),
-                _ => false,
-            };
+            let goes_on = has_begun && may_pass(&error);
             let error = anyhow::Error::new(error);
             return Err(if goes_on { error.context("the retrieval is incomplete; the same command goes on from here") } else { error });
         }
     };
     report(session, asked, &summary, begun.elapsed());
     Ok(Outcome::troubled_if(summary.failed > 0))
+}
+
+/// Whether the same command may succeed later: the server answers again, or the disk has room.
+fn may_pass(error: &RetrievalError) -> bool {
+    match error {
+        RetrievalError::Exchange(ExchangeError::File(error)) => {
+            matches!(error.source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        }
+        RetrievalError::Exchange(error) => error.is_transient(),
+        _ => false,
+    }
 }
 
 /// The bucket and the prefix that `--into` names.
@@ -108,7 +119,7 @@ fn destination(asked: &Retrieve, into: &str) -> Result<Destination, Misuse> {
 }
 
 fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration) {
-    let Summary { parts, earlier_parts, objects, failed, retrieved, bytes } = *summary;
+    let Summary { parts, earlier_parts, objects, failed, missing_lists, retrieved, bytes } = *summary;
     let folder = text::path(&asked.to);
     let to = asked.into.as_ref().map_or_else(|| folder.clone(), |into| format!("s3://{}", into.trim_start_matches("s3://")));
     let earlier = if earlier_parts > 0 {
@@ -129,6 +140,12 @@ fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration
             text::count(failed, "object")
         ));
     }
+    if missing_lists > 0 {
+        session.warn(&format!(
+            "{} no longer in {folder}; an earlier run wrote them",
+            text::phrase(missing_lists, "of these lists is", "of these lists are")
+        ));
+    }
     session.answer(|| {
         json!({
             "objects": objects, "failed": failed, "parts": parts, "earlier_parts": earlier_parts,
@@ -141,6 +158,8 @@ fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration
 struct Bar {
     bar: ProgressBar,
     earlier: u64,
+    /// Whether the list was sorted.
+    has_begun: bool,
 }
 
 impl Bar {
@@ -149,7 +168,7 @@ impl Bar {
         let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target);
         bar.set_style(ProgressStyle::with_template("located {pos} objects, {elapsed}").expect("the template is valid"));
-        Self { bar, earlier: 0 }
+        Self { bar, earlier: 0, has_begun: false }
     }
 }
 
@@ -159,7 +178,7 @@ impl Progress for Bar {
     }
 
     fn begun(&mut self, objects: u64, earlier: u64) {
-        self.earlier = earlier;
+        (self.earlier, self.has_begun) = (earlier, true);
         self.bar.reset();
         self.bar.set_length(objects);
         self.bar.set_position(earlier);

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use fulgurite_client::{BULK_GET_QUERY, BulkGetLine, Requested, Server, bulk_get_body, read_bulk_get};
+use fulgurite_client::{BulkGetLine, Requested, Server, read_bulk_get};
 
+use crate::cut_off::{Ended, Received, bulk_get};
 use crate::exchange::{Exchange, ExchangeError, OnRetry};
 use crate::order;
 
@@ -82,37 +83,59 @@ impl<'a> Bulk<'a> {
     }
 
     fn get_piece(&self, objects: &[Requested]) -> Result<Vec<Arrived>, ExchangeError> {
-        self.exchange.post(BULK_GET_QUERY, &bulk_get_body(objects), |response| {
+        let (report, mut contents) = bulk_get(&self.exchange, objects, |response| {
             let mut contents: HashMap<String, Vec<u8>> = HashMap::new();
+            let (mut arriving, mut too_large) = (None, None);
             let result = read_bulk_get(&mut *response, |entry, name| {
+                arriving = Some(name.clone());
                 let (size, mut content) = (entry.size(), Vec::new());
-                // Grows as the content arrives.
+                let reserved = usize::try_from(size).map(|size| content.try_reserve_exact(size));
+                if !matches!(reserved, Ok(Ok(()))) {
+                    too_large = Some(size);
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
                 entry.read_to_end(&mut content)?;
-                if content.len() as u64 != size || contents.insert(name, content).is_some() {
+                if (content.len() as u64) < size {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                arriving = None;
+                if contents.insert(name, content).is_some() {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 Ok(())
             });
-            let report = result.map_err(|error| response.failed(|| error.into()))?;
-            report.check(objects, contents.len() as u64)?;
-            // An object that is listed twice arrives once.
-            let mut left: HashMap<String, usize> = HashMap::new();
-            report.objects.iter().flat_map(|line| line.entry.as_ref()).for_each(|entry| *left.entry(entry.clone()).or_default() += 1);
-            let arrive = |line: BulkGetLine| match (line.code, line.entry) {
-                (Some(code), _) => Ok(Arrived::Failed { code, message: line.message.unwrap_or_default() }),
-                (None, Some(entry)) => {
-                    let uses = left.get_mut(&entry).expect("counted above");
-                    *uses -= 1;
-                    let content = if *uses == 0 { contents.remove(&entry) } else { contents.get(&entry).cloned() };
-                    let content = content.filter(|content| Some(content.len() as u64) == line.size);
-                    let content = content.ok_or_else(|| ExchangeError::Malformed(format!("no entry {entry:?} of the reported size")))?;
-                    Ok(Arrived::Content { version_id: line.version_id, content })
-                }
-                (None, None) => Err(ExchangeError::Malformed("a line of the report has no entry".to_owned())),
-            };
-            report.objects.into_iter().map(arrive).collect()
-        })
+            if let Some(bytes) = too_large {
+                return Err(ExchangeError::Memory(bytes).into());
+            }
+            let report = result.map_err(|error| Ended { error: response.failed(|| error.into()), entry: arriving })?;
+            let entries = contents.iter().map(|(name, content)| (name.clone(), content.len() as u64)).collect();
+            Ok(Received { report, entries, content: contents })
+        })?;
+        // An object that is listed twice arrives once.
+        let mut left: HashMap<String, usize> = HashMap::new();
+        report.objects.iter().flat_map(|line| line.entry.as_ref()).for_each(|entry| *left.entry(entry.clone()).or_default() += 1);
+        let arrive = |line: BulkGetLine| match (line.code, line.entry) {
+            (Some(code), _) => Ok(Arrived::Failed { code, message: line.message.unwrap_or_default() }),
+            (None, Some(entry)) => {
+                let uses = left.get_mut(&entry).expect("counted above");
+                *uses -= 1;
+                let content =
+                    if *uses == 0 { contents.remove(&entry) } else { contents.get(&entry).map(|content| copy_of(content)).transpose()? };
+                let content = content.ok_or_else(|| ExchangeError::Malformed(format!("no entry {entry:?}")))?;
+                Ok(Arrived::Content { version_id: line.version_id, content })
+            }
+            (None, None) => Err(ExchangeError::Malformed("a line of the report has no entry".to_owned())),
+        };
+        report.objects.into_iter().map(arrive).collect()
     }
+}
+
+/// A copy of content, if there is memory for it.
+fn copy_of(content: &[u8]) -> Result<Vec<u8>, ExchangeError> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(content.len()).map_err(|_| ExchangeError::Memory(content.len() as u64))?;
+    copy.extend_from_slice(content);
+    Ok(copy)
 }
 
 /// Cuts a list into pieces that fit into a request.
@@ -132,6 +155,8 @@ fn pieces(objects: &[Requested]) -> impl Iterator<Item = &[Requested]> {
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_client::bulk_get_body;
+
     use super::*;
 
     #[test]

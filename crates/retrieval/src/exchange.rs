@@ -40,6 +40,9 @@ pub enum ExchangeError {
     /// The response isn't that of a Fulgurite server.
     #[error("the response is malformed: {0}")]
     Malformed(String),
+    /// The process can't get enough memory.
+    #[error("not enough memory for an object of {0} bytes")]
+    Memory(u64),
     /// The command was stopped.
     #[error("stopped")]
     Stopped,
@@ -55,7 +58,7 @@ impl ExchangeError {
         match self {
             Self::Refused(refusal) => refusal.is_transient(),
             Self::Failed(_) => true,
-            Self::Malformed(_) | Self::Stopped | Self::File(_) => false,
+            Self::Malformed(_) | Self::Memory(_) | Self::Stopped | Self::File(_) => false,
         }
     }
 }

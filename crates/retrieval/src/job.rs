@@ -7,7 +7,7 @@
 //! FOLDER/_part-000001.uploaded            a part is in the bucket, and no longer in the folder
 //! FOLDER/_retrieval/job.json              what is retrieved
 //! FOLDER/_retrieval/sorted, parts.json    the list in reading order, and where parts begin
-//! FOLDER/_retrieval/part-000001.json      the length of a complete part
+//! FOLDER/_retrieval/part-000001.json      a complete part's length, and how many objects failed
 //! ```
 //!
 //! Programs that read a folder of Parquet files ignore names that begin with an underscore.
@@ -27,7 +27,7 @@ use crate::exchange::{Exchange, ExchangeError, OnRetry};
 use crate::files::{at, write_whole};
 use crate::list::ListError;
 use crate::order::{self, Part, read_line};
-use crate::part::{self, Fetched, PartFiles};
+use crate::part::{self, Fetched, PartFiles, Record};
 use crate::upload::Destination;
 
 /// File format of the parts.
@@ -93,6 +93,8 @@ pub struct Summary {
     pub objects: u64,
     /// Objects that the server could not send, by all runs.
     pub failed: u64,
+    /// Parts with failed objects whose lists are no longer in the folder.
+    pub missing_lists: u64,
     /// Objects that this run retrieved.
     pub retrieved: u64,
     /// Bytes of their content.
@@ -268,7 +270,9 @@ impl<'a> Retrieval<'a> {
         let fetched = self.fetch_all(&parts, &missing, progress, on_retry, stop)?;
         (summary.retrieved, summary.bytes) = (fetched.retrieved, fetched.bytes);
         for index in 0..parts.len() {
-            summary.failed += self.count_failed(index)?;
+            let (failed, is_listed) = self.count_failed(index)?;
+            summary.failed += failed;
+            summary.missing_lists += u64::from(failed > 0 && !is_listed);
         }
         Ok(summary)
     }
@@ -285,12 +289,16 @@ impl<'a> Retrieval<'a> {
     fn is_whole(&self, index: usize) -> bool {
         let Ok(found) = std::fs::metadata(self.path_of(index)) else { return false };
         // Earlier releases didn't record it.
-        let recorded = std::fs::read(self.length_path_of(index)).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        recorded.map_or(found.len() > 0, |recorded: u64| found.len() == recorded)
+        self.record_of(index).map_or(found.len() > 0, |recorded| found.len() == recorded.length)
     }
 
-    /// The path of the file with a part's length.
-    fn length_path_of(&self, index: usize) -> PathBuf {
+    /// What was recorded of a part when it was complete.
+    fn record_of(&self, index: usize) -> Option<Record> {
+        serde_json::from_slice(&std::fs::read(self.record_path_of(index)).ok()?).ok()
+    }
+
+    /// The path of the file with a part's record.
+    fn record_path_of(&self, index: usize) -> PathBuf {
         self.state.join(format!("part-{:06}.json", index + 1))
     }
 
@@ -513,8 +521,8 @@ impl<'a> Retrieval<'a> {
         }
         let extension = self.settings.format.extension();
         let (partial, complete) = (self.hidden_path_of(index, &format!("{extension}.partial")), self.path_of(index));
-        let (failed, length) = (self.hidden_path_of(index, FAILED), self.length_path_of(index));
-        let files = PartFiles { partial: &partial, complete: &complete, failed: &failed, length: &length };
+        let (failed, record) = (self.hidden_path_of(index, FAILED), self.record_path_of(index));
+        let files = PartFiles { partial: &partial, complete: &complete, failed: &failed, record: &record };
         let fetched = part::fetch(exchange, &objects, self.settings.format, &files, on_progress);
         if fetched.is_err() {
             // The next run would replace it.
@@ -523,9 +531,13 @@ impl<'a> Retrieval<'a> {
         Ok(fetched?)
     }
 
-    /// Number of objects of a part that the server could not send.
-    fn count_failed(&self, index: usize) -> Result<u64, RetrievalError> {
+    /// Number of objects of a part that the server could not send, and whether their list is there.
+    fn count_failed(&self, index: usize) -> Result<(u64, bool), RetrievalError> {
         let path = self.hidden_path_of(index, FAILED);
+        // The user may have moved the list, to retrieve its objects again.
+        if let Some(recorded) = self.record_of(index).and_then(|record| record.failed) {
+            return Ok((recorded, path.exists()));
+        }
         match File::open(&path) {
             Ok(file) => {
                 let mut lines = BufReader::new(file);
@@ -533,9 +545,9 @@ impl<'a> Retrieval<'a> {
                 while read_line::<serde::de::IgnoredAny>(&mut lines).map_err(|error| damaged(&path, &error))?.is_some() {
                     count += 1;
                 }
-                Ok(count)
+                Ok((count, true))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((0, false)),
             Err(error) => Err(at(&path)(error).into()),
         }
     }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod bulk;
+mod cut_off;
 mod exchange;
 mod files;
 mod job;

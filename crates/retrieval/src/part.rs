@@ -3,13 +3,15 @@
 //! The response is a tar archive whose last entry gives the result for each object; without it the
 //! response is incomplete. A part gets its name when its file is complete and on disk.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-use fulgurite_client::{BULK_GET_QUERY, BulkGetError, BulkGetReport, Requested, bulk_get_body, read_bulk_get};
-use serde::Serialize;
+use fulgurite_client::{BulkGetError, BulkGetReport, Requested, read_bulk_get};
+use serde::{Deserialize, Serialize};
 
+use crate::cut_off::{Ended, Received, bulk_get};
 use crate::exchange::{Exchange, ExchangeError, Response};
 use crate::files::{at, sync_folder, write_whole};
 use crate::job::Format;
@@ -39,8 +41,35 @@ pub(crate) struct PartFiles<'a> {
     pub(crate) partial: &'a Path,
     pub(crate) complete: &'a Path,
     pub(crate) failed: &'a Path,
-    /// Records the length of the complete file.
-    pub(crate) length: &'a Path,
+    /// Gets the [`Record`] of the complete part.
+    pub(crate) record: &'a Path,
+}
+
+/// What is recorded of a complete part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "AnyRecord")]
+pub(crate) struct Record {
+    /// The length of its file.
+    pub(crate) length: u64,
+    /// Objects that the server could not send. `None` in a record of an earlier release.
+    pub(crate) failed: Option<u64>,
+}
+
+/// A record. Earlier releases recorded only the length.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyRecord {
+    Length(u64),
+    Whole { length: u64, failed: u64 },
+}
+
+impl From<AnyRecord> for Record {
+    fn from(record: AnyRecord) -> Self {
+        match record {
+            AnyRecord::Length(length) => Self { length, failed: None },
+            AnyRecord::Whole { length, failed } => Self { length, failed: Some(failed) },
+        }
+    }
 }
 
 /// Retrieves a part. `on_progress` gets what the current attempt has so far.
@@ -51,60 +80,60 @@ pub(crate) fn fetch(
     files: &PartFiles<'_>,
     on_progress: &mut dyn FnMut(Fetched),
 ) -> Result<Fetched, ExchangeError> {
-    let report = exchange.post(BULK_GET_QUERY, &bulk_get_body(objects), |response| {
-        let mut so_far = Fetched::default();
-        let report = {
-            let mut on_object = |bytes: u64| {
-                so_far.retrieved += 1;
-                so_far.bytes += bytes;
-                on_progress(so_far);
-            };
-            match format {
-                Format::Tar => to_tar(response, files.partial, &mut on_object),
-                Format::Parquet => to_parquet(response, files.partial, &mut on_object),
-            }?
+    let (report, ()) = bulk_get(exchange, objects, |response| {
+        let (mut so_far, mut entries) = (Fetched::default(), BTreeMap::new());
+        let mut on_object = |name: String, bytes: u64| {
+            so_far.retrieved += 1;
+            so_far.bytes += bytes;
+            on_progress(so_far);
+            if entries.insert(name, bytes).is_some() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
         };
-        report.check(objects, so_far.retrieved)?;
-        Ok(report)
+        let report = match format {
+            Format::Tar => to_tar(response, files.partial, &mut on_object),
+            Format::Parquet => to_parquet(response, files.partial, &mut on_object),
+        }?;
+        Ok(Received { report, entries, content: () })
     })?;
     finish(files, objects, &report)
 }
 
-fn to_tar(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u64)) -> Result<BulkGetReport, ExchangeError> {
+/// Notes an entry that arrived: its name and the bytes of its content. Fails if it arrived before.
+type OnObject<'a> = dyn FnMut(String, u64) -> io::Result<()> + 'a;
+
+fn to_tar(response: &mut Response<'_>, path: &Path, on_object: &mut OnObject<'_>) -> Result<BulkGetReport, Ended> {
     let out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(at(path))?);
     let mut copied = Copied { response, out, error: None };
     let mut arriving = None;
     let result = read_bulk_get(&mut copied, |entry, name| {
-        arriving = Some(name);
+        arriving = Some(name.clone());
         let size = io::copy(entry, &mut io::sink())?;
         if size != entry.size() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         arriving = None;
-        on_object(size);
-        Ok(())
+        on_object(name, size)
     });
     // Reads to the end, so that the file includes the blocks that end an archive.
     let result = result.and_then(|report| io::copy(&mut copied, &mut io::sink()).map(|_| report).map_err(BulkGetError::from));
     let Copied { response, out, error } = copied;
     if let Some(error) = error {
-        return Err(at(path)(error));
+        return Err(at(path)(error).into());
     }
-    let report = result.map_err(|error| naming(arriving, response.failed(|| error.into())))?;
+    let report = result.map_err(|error| Ended { error: response.failed(|| error.into()), entry: arriving })?;
     let file = out.into_inner().map_err(|error| at(path)(error.into_error()))?;
     file.sync_all().map_err(at(path))?;
     Ok(report)
 }
 
-fn to_parquet(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u64)) -> Result<BulkGetReport, ExchangeError> {
+fn to_parquet(response: &mut Response<'_>, path: &Path, on_object: &mut OnObject<'_>) -> Result<BulkGetReport, Ended> {
     let file = File::create(path).map_err(at(path))?;
     let mut rows = RowWriter::new(file).map_err(at(path))?;
     let (mut failed_to_write, mut arriving) = (None, None);
     let result = read_bulk_get(&mut *response, |entry, name| {
         arriving = Some(name.clone());
-        let row = tar_part::row(entry, name)?;
+        let row = tar_part::row(entry, name.clone())?;
         arriving = None;
-        on_object(row.content.len() as u64);
+        on_object(name, row.content.len() as u64)?;
         rows.push(row).map_err(|error| {
             let text = error.to_string();
             failed_to_write = Some(error);
@@ -112,23 +141,11 @@ fn to_parquet(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMu
         })
     });
     if let Some(error) = failed_to_write {
-        return Err(at(path)(error));
+        return Err(at(path)(error).into());
     }
-    let report = result.map_err(|error| naming(arriving, response.failed(|| error.into())))?;
+    let report = result.map_err(|error| Ended { error: response.failed(|| error.into()), entry: arriving })?;
     rows.finish().map_err(at(path))?;
     Ok(report)
-}
-
-/// Adds the key of the entry that was cut off, so that the user can leave it out of the list: the
-/// server ends a response early if it can't read the rest of a large object.
-fn naming(arriving: Option<String>, error: ExchangeError) -> ExchangeError {
-    match (arriving, error) {
-        (Some(name), ExchangeError::Failed(why)) => {
-            let key = tar_part::key_of(&name).unwrap_or(name);
-            ExchangeError::Failed(format!("{why} while receiving {key:?}"))
-        }
-        (_, error) => error,
-    }
 }
 
 impl From<BulkGetError> for ExchangeError {
@@ -165,9 +182,9 @@ fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &BulkGetReport) 
     {
         return Err(at(files.failed)(error));
     }
-    // Recorded before the part gets its name, so that no complete part lacks its length.
+    // Recorded before the part gets its name, so that no complete part lacks its record.
     let length = std::fs::metadata(files.partial).map_err(at(files.partial))?.len();
-    write_whole(files.length, &length)?;
+    write_whole(files.record, &Record { length, failed: Some(fetched.failed) })?;
     std::fs::rename(files.partial, files.complete).map_err(at(files.complete))?;
     sync_folder(files.complete)?;
     Ok(fetched)

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use fulgurite_client::Requested;
 use percent_encoding::percent_decode_str;
 
 use crate::rows::{CONTENT_BYTES_MAX, Row};
@@ -56,9 +57,49 @@ pub(crate) fn key_of(name: &str) -> Option<String> {
     if is_encoded { percent_decode_str(key).decode_utf8().ok().map(Into::into) } else { Some(key.to_owned()) }
 }
 
+/// Whether an entry with this name is a requested object. The server writes ranges in one form.
+pub(crate) fn is_entry_of(name: &str, object: &Requested) -> bool {
+    let (range, whole) = match name.strip_prefix("ranges/").and_then(|rest| rest.split_once('/')) {
+        Some((range, whole)) => (Some(range), whole),
+        None => (None, name),
+    };
+    let rest = whole.strip_prefix("encoded/").unwrap_or(whole);
+    let version = rest.strip_prefix("versions/").and_then(|rest| Some(rest.split_once('/')?.0));
+    let numbers = |range: &str| -> Option<[Option<u64>; 2]> {
+        let (from, to) = range.trim().strip_prefix("bytes=").unwrap_or(range.trim()).split_once('-')?;
+        Some([from, to].map(|number| number.trim().parse().ok()))
+    };
+    key_of(name).as_ref() == Some(&object.key)
+        && version == object.version_id.as_deref()
+        && range.map(numbers) == object.range.as_deref().map(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entries_are_of_what_was_requested() {
+        let object = |version: Option<&str>, range: Option<&str>| Requested {
+            key: "a/b".to_owned(),
+            version_id: version.map(str::to_owned),
+            range: range.map(str::to_owned),
+        };
+        let all = [
+            ("objects/a/b", object(None, None)),
+            ("versions/7/a/b", object(Some("7"), None)),
+            ("ranges/0-9/objects/a/b", object(None, Some("bytes=00-9"))),
+            ("ranges/5-/objects/a/b", object(None, Some("bytes=5-"))),
+            ("ranges/-5/versions/7/a/b", object(Some("7"), Some("bytes=-5"))),
+        ];
+        for (one, (name, _)) in all.iter().enumerate() {
+            for (other, (_, object)) in all.iter().enumerate() {
+                assert_eq!(is_entry_of(name, object), one == other, "{name} {object:?}");
+            }
+        }
+        assert!(is_entry_of("encoded/objects/..%2Fa", &Requested::new("../a")));
+        assert!(!is_entry_of("objects/a", &Requested::new("a/b")));
+    }
 
     #[test]
     fn names_have_keys() {

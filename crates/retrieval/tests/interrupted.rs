@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fulgurite_retrieval::{Destination, Format, Progress, Retrieval, RetrievalError, Settings, Summary};
+use fulgurite_retrieval::{Arrived, Bulk, Destination, Format, Progress, Requested, Retrieval, RetrievalError, Settings, Summary};
 use stub::{CONTENT, CUT, Stub};
 
 mod stub;
@@ -158,6 +158,55 @@ fn a_full_disk_is_reported_with_the_file() {
     let failed = place.retrieve("a", "parts", None).expect_err("no space");
     assert!(failed.contains("parts/_part-000001.tar.partial: No space left"), "{failed}");
     assert!(failed.ends_with(". Free space on its file system"), "{failed}");
+}
+
+/// Retrieves a list with an object that is always cut off, into one part.
+fn retrieve_cut_off(place: &Place, format: Format) -> Summary {
+    let list = place.path("list.jsonl");
+    std::fs::write(&list, format!("\"a\"\n{{\"key\": \"{CUT}\"}}\n\"z\"")).expect("written");
+    let settings = Settings { list, folder: place.path(&format!("{format:?}")), format, ..Settings::default() };
+    Retrieval::new(&place.stub.server(), settings).run(&mut Silent, &|_, _| {}, &AtomicBool::new(false)).expect("the rest is retrieved")
+}
+
+#[test]
+fn an_object_that_is_cut_off_again_fails_alone() {
+    let place = Place::new();
+    for format in [Format::Tar, Format::Parquet] {
+        for has_been_retrieved in [false, true] {
+            let summary = retrieve_cut_off(&place, format);
+            let retrieved = if has_been_retrieved { 0 } else { 2 };
+            assert_eq!((summary.objects, summary.retrieved, summary.failed, summary.missing_lists), (3, retrieved, 1, 0));
+        }
+        let failed = std::fs::read_to_string(place.path(&format!("{format:?}/_part-000001.failed.jsonl"))).expect("a list");
+        assert!(failed.starts_with(&format!("{{\"key\":\"{CUT}\",\"code\":\"InternalError\",")), "{failed}");
+        assert_eq!(failed.lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_bulk_get_into_memory_goes_on_without_an_object_that_is_cut_off_again() {
+    let stub = Stub::new();
+    let (server, stop) = (stub.server(), AtomicBool::new(false));
+    let wanted = ["a", CUT, "z"].map(Requested::new);
+    let arrived = Bulk::new(&server, &|_, _| {}, &stop).expect("a runtime").get(&wanted).expect("the others arrive");
+    let content = Arrived::Content { version_id: None, content: CONTENT.to_vec() };
+    assert_eq!((&arrived[0], &arrived[2]), (&content, &content));
+    assert!(matches!(&arrived[1], Arrived::Failed { code, message } if code == "InternalError" && message.contains("to its end")));
+    let alone = Bulk::new(&server, &|_, _| {}, &stop).expect("a runtime").get(&wanted[1..2]).expect("nothing is left to request");
+    assert!(matches!(&alone[..], [Arrived::Failed { .. }]));
+}
+
+#[test]
+fn failures_are_remembered_when_their_lists_are_gone() {
+    let place = Place::new();
+    retrieve_cut_off(&place, Format::Tar);
+    std::fs::remove_file(place.path("Tar/_part-000001.failed.jsonl")).expect("moved away");
+    let again = retrieve_cut_off(&place, Format::Tar);
+    assert_eq!((again.retrieved, again.failed, again.missing_lists), (0, 1, 1));
+    // As earlier releases recorded it: the lists alone tell.
+    std::fs::write(place.path("Tar/_retrieval/part-000001.json"), length(&place.path("Tar/part-000001.tar")).to_string()).expect("written");
+    let again = retrieve_cut_off(&place, Format::Tar);
+    assert_eq!((again.earlier_parts, again.failed, again.missing_lists), (1, 0, 0));
 }
 
 #[test]
