@@ -6,17 +6,24 @@ import builtins
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import cast
 
 from . import _native
-from ._errors import IncompleteWarning
+from ._errors import IncompleteWarning, Unavailable
 from ._objects import ObjectFile, Objects, Part, RawFile, Selection, as_slice, range_of
 
 Entry = _native.Entry
 
 _PAGE = 1_000
+#: How often a read begins again because the newest version was replaced before it was read.
+_SUCCESSORS_MAX = 9
+
+
+def _replaced(key: str | bytes) -> Unavailable:
+    return Unavailable(f"{key if isinstance(key, str) else repr(key)}: it was replaced again and again before it was read")
 
 
 class Archive(Objects):
@@ -118,25 +125,24 @@ class Archive(Objects):
     def get(
         self, key: str | bytes, start: int = 0, end: int | None = None, *, version_id: str | None = None
     ) -> bytes:
-        entry = self.info(key, version_id=version_id)
-        return self._read(entry, start, end)
-
-    def _read(self, entry: Entry, start: int, end: int | None) -> bytes:
-        start, end = as_slice(start, end, entry.size)
-        return self._native.read(entry, start, end)[0]
+        for _ in range(_SUCCESSORS_MAX):
+            entry = self.info(key, version_id=version_id)
+            content = self._native.read(entry, *as_slice(start, end, entry.size))
+            if content is not None:
+                return content
+        raise _replaced(key)
 
     def open(self, key: str | bytes, *, version_id: str | None = None) -> ObjectFile:
-        """An object as a file, for reading. It stays the version that was opened.
+        """An object as a file, for reading. It stays the version that was opened, also if that is replaced.
 
         What is read was checked by the tags of its frames of 64 KiB, but not against the digest of
         the whole object: `get` does that.
         """
-        entry = self.info(key, version_id=version_id)
-
-        def read(start: int, end: int) -> bytes:
-            return self._read(entry, start, end)
-
-        return ObjectFile(RawFile(entry.name, entry.size, read))
+        for _ in range(_SUCCESSORS_MAX):
+            entry = self.info(key, version_id=version_id)
+            if (opened := self._native.open(entry)) is not None:
+                return ObjectFile(RawFile(entry.name, entry.size, partial(self._native.read_open, opened)))
+        raise _replaced(key)
 
     def _warn_of_gaps(self) -> None:
         if gaps := self._native.gaps():

@@ -9,8 +9,16 @@ class NotFound(FulguriteError, FileNotFoundError):
     """There is no such object, version or bucket, or it was deleted."""
 
 
+class IsFolder(NotFound):
+    """The name is that of a folder, which has no content."""
+
+
 class Unavailable(FulguriteError, OSError):
     """The object can't be read now, for example because stores are absent. It isn't known to be lost."""
+
+
+class NotListed(Unavailable):
+    """It isn't listed, but the catalogue has gaps."""
 
 
 class Unreadable(FulguriteError, OSError):

@@ -7,6 +7,7 @@ from typing import Any, final
 __all__ = [
     "Archive",
     "Cursor",
+    "OpenObject",
     "Entry",
     "Selection",
     "Server",
@@ -79,6 +80,9 @@ class Entry:
 class Cursor: ...
 
 @final
+class OpenObject: ...
+
+@final
 class Archive:
     def __new__(cls, home: str) -> Archive: ...
     @property
@@ -95,7 +99,9 @@ class Archive:
     def page(
         self, prefix: str | bytes, all_versions: bool, folders: bool, after: Cursor | None, limit: int
     ) -> tuple[list[Entry | str], Cursor | None]: ...
-    def read(self, entry: Entry, start: int, end: int) -> tuple[bytes, int]: ...
+    def read(self, entry: Entry, start: int, end: int) -> bytes | None: ...
+    def open(self, entry: Entry) -> OpenObject | None: ...
+    def read_open(self, object: OpenObject, start: int, end: int) -> bytes: ...
     def select(
         self,
         names: list[str | bytes],

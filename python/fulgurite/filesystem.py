@@ -36,7 +36,7 @@ from fsspec.utils import isfilelike, other_paths, tokenize
 from . import connect
 from ._archive import Archive, Entry
 from ._bucket import Bucket, Object
-from ._errors import FulguriteError, NotFound
+from ._errors import FulguriteError, IsFolder, NotFound, NotListed
 from ._objects import Item, ObjectFile, Objects, Part
 
 
@@ -183,16 +183,22 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if self._is_root(path):
             return _folder("")
         objects, root, name = self._place(path)
+        absent: FulguriteError = NotFound(path)
         try:
             if name:
                 return _described(root, cast("Archive | Bucket", objects).info(name))
+        except IsFolder:
+            return _folder(root + name)
         except NotFound:
             pass
+        except NotListed as error:
+            # A folder has no entry of its own.
+            absent = error
         for _entry in self._below(objects, root, name):
             return _folder(root + name)
         if not name:
             return _folder(root)
-        raise NotFound(path)
+        raise absent
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether there is a file or a folder. Raises if that can't be known."""
@@ -203,7 +209,10 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return True
 
     def isfile(self, path: str) -> bool:
-        """Whether there is a file. Raises if that can't be known."""
+        """Whether there is a file. Raises if that can't be known.
+
+        If the catalogue has gaps, a listed folder is not taken for a file that could have its name.
+        """
         try:
             return bool(self.info(path)["type"] == "file")
         except NotFound:
@@ -216,7 +225,10 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         objects, root, name = self._place(path)
         try:
             # A bucket may be empty.
-            return any(True for _ in self._below(objects, root, name)) or not name
+            if any(True for _ in self._below(objects, root, name)) or not name:
+                return True
+            # An archive may have a folder without content, or a catalogue with gaps.
+            return isinstance(objects, Archive) and bool(self.info(path)["type"] == "directory")
         except NotFound:
             return False
 
@@ -235,7 +247,9 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         found = {(entry["name"], entry["type"]): entry for entry in below}
         if not found and name:
             entry = self.info(path)
-            found = {(entry["name"], entry["type"]): entry}
+            # A folder without content has an entry of its own in an archive.
+            if entry["type"] == "file":
+                found = {(entry["name"], entry["type"]): entry}
         entries = sorted(found.values(), key=lambda entry: (str(entry["name"]), str(entry["type"])))
         return entries if detail else [entry["name"] for entry in entries]
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::catalogue::{ListCursor, VersionRow, Versions};
-use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
 use fulgurite_archive::paging::Paged;
 use fulgurite_archive::reserved::is_reserved;
-use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::{CatalogueGaps, UnseenPlace};
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
@@ -71,6 +70,13 @@ impl Archive {
 pub(crate) struct Cursor {
     core: Arc<OfProcess<OpenArchive>>,
     at: ListCursor,
+}
+
+/// An open version of an object. It keeps the archive open in which it was found.
+#[pyclass(frozen, module = "fulgurite._native")]
+pub(crate) struct OpenObject {
+    core: Arc<OfProcess<OpenArchive>>,
+    opened: Opened,
 }
 
 #[pymethods]
@@ -185,22 +191,54 @@ impl Archive {
         Ok((entries, next.map(|at| Cursor { core, at })))
     }
 
-    /// The content of a version from `start` to `end`.
-    fn read<'py>(&self, py: Python<'py>, entry: &Entry, start: u64, end: u64) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    /// The content of a version from `start` to `end`. `None` if the version was replaced or
+    /// removed since it was looked up.
+    fn read<'py>(&self, py: Python<'py>, entry: &Entry, start: u64, end: u64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let core = self.core(py)?;
-        let end = end.min(entry.0.record.size);
-        let start = start.min(end);
-        let mut repaired = 0;
-        let length = usize::try_from(end - start).map_err(|_| PyValueError::new_err("larger than the address space"))?;
-        let content = PyBytes::new_with(py, length, |out| {
-            let repairs = py.detach(|| read(&core, &entry.0, start..end, out)).map_err(|failure| match failure {
-                Ok(signal) => signal,
-                Err(failure) => failure.of(&entry.0.record.name.display()).raise(py),
-            })?;
-            repaired = repairs.tracks();
-            Ok(())
-        })?;
-        Ok((content, repaired))
+        match content(py, &entry.0, start..end, |range, sink| {
+            let mut reader = ObjectReader::new(&core).sharing_platters();
+            match range == (0..entry.0.record.size) {
+                true => reader.read(&entry.0, sink),
+                false => reader.read_range(&entry.0, range, sink),
+            }
+        }) {
+            Err(Unread::Failed(ReadError::Removed)) => Ok(None),
+            read => read.map(Some).map_err(|why| why.raise(py, &entry.0)),
+        }
+    }
+
+    /// Opens a version: it can be read even if it is replaced or removed meanwhile. `None` if it
+    /// was before.
+    fn open(&self, py: Python<'_>, entry: &Entry) -> PyResult<Option<OpenObject>> {
+        let core = self.core(py)?;
+        match py.detach(|| ObjectReader::new(&core).open(&entry.0)) {
+            Ok(opened) => Ok(Some(OpenObject { core, opened })),
+            Err(ReadError::Removed) => Ok(None),
+            Err(error) => Err(Unread::Failed(error).raise(py, &entry.0)),
+        }
+    }
+
+    /// The content of an open version from `start` to `end`.
+    fn read_open<'py>(&self, py: Python<'py>, object: &OpenObject, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
+        // Fails if the archive is closed or was replaced.
+        let current = self.core(py)?;
+        let version = object.opened.version();
+        let read = content(py, version, start..end, |range, sink| read_opened(&object.core, &object.opened, range, sink));
+        let read = match read {
+            // A rebuild has replaced the catalogue since, and the new one may know more.
+            Err(Unread::Failed(_)) if !Arc::ptr_eq(&object.core, &current) => content(py, version, start..end, |range, sink| {
+                let found = current.reading().version(&version.record.name, version.id).map_err(fulgurite_archive::ArchiveError::from)?;
+                let opened = ObjectReader::new(&current).open(&found.ok_or(ReadError::Removed)?)?;
+                read_opened(&current, &opened, range, sink)
+            }),
+            read => read,
+        };
+        read.map_err(|why| match why {
+            Unread::Failed(error @ ReadError::Removed) => {
+                Failure::new(Class::Unavailable, error).of(&version.record.name.display()).raise(py)
+            }
+            why => why.raise(py, version),
+        })
     }
 
     /// Looks up what to read: names, identifiers of versions (`None` for the newest), and ranges
@@ -223,9 +261,10 @@ impl Archive {
             let found = find(&core, &known);
             let newest = known.iter().zip(&found).filter(|((_, id), _)| id.is_none()).filter_map(|(_, row)| row.as_ref().ok());
             let doubts = doubts(&core, newest)?;
+            let asks_for_newest = wanted.iter().map(|one| matches!(one, Ok((_, None)))).collect();
             let mut found = found.into_iter();
             let rows = wanted.into_iter().map(|one| one.and_then(|_| found.next().expect("one for each name"))).collect();
-            Ok(Selection::new(core, rows, doubts, ranges))
+            Ok(Selection::new(core, rows, asks_for_newest, doubts, ranges))
         })
         .map_err(|failure: Failure| failure.raise(py))
     }
@@ -250,7 +289,7 @@ fn version(id: &str, name: &ObjectName) -> Result<VersionId, Failure> {
 }
 
 /// Looks up names. If the catalogue has gaps, what it doesn't list isn't said to be absent.
-fn find(core: &Core, wanted: &[(ObjectName, Option<VersionId>)]) -> Vec<Result<VersionRow, Failure>> {
+pub(crate) fn find(core: &Core, wanted: &[(ObjectName, Option<VersionId>)]) -> Vec<Result<VersionRow, Failure>> {
     let mut known_gaps = None;
     let found = core.find_many(wanted).into_iter().zip(wanted);
     let explain = |(result, (name, _)): (Result<VersionRow, _>, &(ObjectName, _))| {
@@ -260,7 +299,7 @@ fn find(core: &Core, wanted: &[(ObjectName, Option<VersionId>)]) -> Vec<Result<V
             let gaps = is_absent.then(|| known_gaps.get_or_insert_with(|| gaps(core)));
             match gaps {
                 Some(Ok(Some(gaps))) => {
-                    Failure::new(Class::Unavailable, format!("{}, but the catalogue is incomplete: {gaps}", failure.message))
+                    Failure::new(Class::NotListed, format!("{}, but the catalogue is incomplete: {gaps}", failure.message))
                 }
                 Some(Err(error)) => error.clone(),
                 Some(Ok(None)) | None => failure,
@@ -296,31 +335,67 @@ fn text_of(gaps: &CatalogueGaps) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Reads into memory. The error is that of a signal handler (such as `KeyboardInterrupt`), or a
-/// failure.
-fn read(core: &Core, version: &VersionRow, range: std::ops::Range<u64>, out: &mut [u8]) -> Result<Repairs, Result<PyErr, Failure>> {
-    let mut reader = ObjectReader::new(core).sharing_platters();
-    let (mut filled, mut unchecked, mut signal) = (0, 0, None);
-    let mut sink = |bytes: &[u8]| {
-        out[filled..][..bytes.len()].copy_from_slice(bytes);
-        filled += bytes.len();
-        unchecked += bytes.len();
-        if unchecked >= SIGNAL_BYTES {
-            unchecked = 0;
-            Python::attach(|py| py.check_signals()).map_err(|error| {
-                signal = Some(error);
-                std::io::Error::from(std::io::ErrorKind::Interrupted)
-            })?;
+/// Why content was not read.
+enum Unread {
+    /// A signal handler has raised this, such as `KeyboardInterrupt`.
+    Signal(PyErr),
+    Failed(ReadError),
+}
+
+impl Unread {
+    fn raise(self, py: Python<'_>, version: &VersionRow) -> PyErr {
+        match self {
+            Self::Signal(error) => error,
+            Self::Failed(error) => Failure::from(error).of(&version.record.name.display()).raise(py),
         }
-        Ok(())
-    };
-    let done = match range == (0..version.record.size) {
-        true => reader.read(version, &mut sink),
-        false => reader.read_range(version, range, &mut sink),
-    };
-    match (done, signal) {
-        (_, Some(signal)) => Err(Ok(signal)),
-        (Err(error), None) => Err(Err(error.into())),
-        (Ok(()), None) => Ok(reader.repairs()),
     }
+}
+
+type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> std::io::Result<()>;
+
+/// Reads a range of a version into memory: `read` passes it to a sink, without the interpreter's
+/// lock.
+fn content<'py>(
+    py: Python<'py>,
+    version: &VersionRow,
+    range: std::ops::Range<u64>,
+    read: impl FnOnce(std::ops::Range<u64>, Sink<'_>) -> Result<(), ReadError> + Send,
+) -> Result<Bound<'py, PyBytes>, Unread> {
+    let end = range.end.min(version.record.size);
+    let start = range.start.min(end);
+    let length = usize::try_from(end - start).map_err(|_| Unread::Signal(PyValueError::new_err("larger than the address space")))?;
+    let mut unread = None;
+    let content = PyBytes::new_with(py, length, |out| {
+        let (mut filled, mut unchecked, mut signal) = (0, 0, None);
+        let done = py.detach(|| {
+            read(start..end, &mut |bytes| {
+                out[filled..][..bytes.len()].copy_from_slice(bytes);
+                filled += bytes.len();
+                unchecked += bytes.len();
+                if unchecked >= SIGNAL_BYTES {
+                    unchecked = 0;
+                    Python::attach(|py| py.check_signals()).map_err(|error| {
+                        signal = Some(error);
+                        std::io::Error::from(std::io::ErrorKind::Interrupted)
+                    })?;
+                }
+                Ok(())
+            })
+        });
+        unread = match (done, signal) {
+            (_, Some(signal)) => Some(Unread::Signal(signal)),
+            (Err(error), None) => Some(Unread::Failed(error)),
+            (Ok(()), None) => None,
+        };
+        Ok(())
+    });
+    match unread {
+        Some(unread) => Err(unread),
+        None => content.map_err(Unread::Signal),
+    }
+}
+
+fn read_opened(core: &Core, opened: &Opened, range: std::ops::Range<u64>, sink: Sink<'_>) -> Result<(), ReadError> {
+    let mut reader = ObjectReader::new(core).sharing_platters();
+    reader.read_opened(opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
 }

@@ -3,6 +3,7 @@
 use fulgurite_archive::ArchiveError;
 use fulgurite_archive::many::FindError;
 use fulgurite_archive::object::ReadError;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 /// A class of exceptions.
@@ -10,12 +11,18 @@ use pyo3::prelude::*;
 pub(crate) enum Class {
     /// No such object, or it was deleted.
     NotFound,
+    /// The name is that of a folder.
+    Folder,
+    /// It isn't listed, but the catalogue is incomplete.
+    NotListed,
     /// It can't be read now, but isn't known to be lost.
     Unavailable,
     /// It is lost or damaged, or its key is.
     Unreadable,
     /// The server denies access.
     Refused,
+    /// The process can't get enough memory.
+    Memory,
     /// Anything else.
     Other,
 }
@@ -40,10 +47,13 @@ impl Failure {
     pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
         let class = match self.class {
             Class::NotFound => "NotFound",
+            Class::Folder => "IsFolder",
+            Class::NotListed => "NotListed",
             Class::Unavailable => "Unavailable",
             Class::Unreadable => "Unreadable",
             Class::Refused => "Refused",
             Class::Other => "FulguriteError",
+            Class::Memory => return PyMemoryError::new_err(self.message),
         };
         let made = py.import("fulgurite._errors").and_then(|module| module.getattr(class)?.call1((self.message,)));
         made.map_or_else(|error| error, PyErr::from_value)
@@ -59,7 +69,11 @@ impl From<ArchiveError> for Failure {
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        let class = if error.hindrance().is_some() { Class::Unavailable } else { Class::Unreadable };
+        let class = match error {
+            ReadError::Removed => Class::NotFound,
+            _ if error.hindrance().is_some() => Class::Unavailable,
+            _ => Class::Unreadable,
+        };
         Self::new(class, error)
     }
 }
@@ -68,8 +82,9 @@ impl From<FindError> for Failure {
     fn from(error: FindError) -> Self {
         match error {
             FindError::Archive(error) => error.into(),
+            FindError::Folder => Self::new(Class::Folder, error),
             FindError::Unlisted => Self::new(Class::Unreadable, error),
-            FindError::NotFound | FindError::NoVersion(_) | FindError::Deleted | FindError::Folder => Self::new(Class::NotFound, error),
+            FindError::NotFound | FindError::NoVersion(_) | FindError::Deleted => Self::new(Class::NotFound, error),
         }
     }
 }

@@ -32,6 +32,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<archive::Archive>()?;
     module.add_class::<archive::Cursor>()?;
+    module.add_class::<archive::OpenObject>()?;
     module.add_class::<entry::Entry>()?;
     module.add_class::<selection::Selection>()?;
     module.add_class::<server::Server>()?;

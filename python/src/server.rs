@@ -262,6 +262,7 @@ fn failure(server: &Core, error: &ExchangeError) -> Failure {
     let class = match error {
         ExchangeError::Refused(refusal) => class_of(refusal.status, refusal.code.as_deref().unwrap_or_default()),
         ExchangeError::Failed(_) => Class::Unavailable,
+        ExchangeError::Memory(_) => Class::Memory,
         _ => Class::Other,
     };
     Failure::new(class, format!("the bucket {} at {}: {error}", server.bucket(), server.endpoint()))
@@ -274,7 +275,7 @@ fn class_of(status: StatusCode, code: &str) -> Class {
         // A deletion marker that the list names.
         ("MethodNotAllowed", StatusCode::OK) => Class::NotFound,
         ("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch", _) | (_, StatusCode::FORBIDDEN) => Class::Refused,
-        ("InvalidObjectState" | "SlowDown" | "InternalError", _) => Class::Unavailable,
+        ("InvalidObjectState" | "SlowDown" | "ServiceUnavailable" | "InternalError", _) => Class::Unavailable,
         _ if status.is_server_error() => Class::Unavailable,
         _ => Class::Other,
     }
@@ -314,6 +315,23 @@ pub(crate) struct ServerSelection {
     version_ids: Mutex<Vec<Option<String>>>,
 }
 
+/// An object that the server can't send.
+struct Failed {
+    number: usize,
+    /// S3's code.
+    code: String,
+    message: String,
+}
+
+/// What did not arrive as expected.
+#[derive(Default)]
+struct Unexpected {
+    failed: Vec<Failed>,
+    /// Content of another length than expected, by number: of objects that were replaced since they
+    /// were looked up.
+    others: HashMap<usize, Vec<u8>>,
+}
+
 impl ServerSelection {
     fn bytes_of(&self, number: usize) -> u64 {
         self.positions.get(number).and_then(Option::as_ref).map_or(0, |position| position.bytes)
@@ -338,21 +356,20 @@ impl ServerSelection {
         requests
     }
 
-    fn fetch(&self, numbers: &[usize], stop: &AtomicBool) -> Result<Vec<(usize, Arrived)>, ExchangeError> {
+    fn fetch(&self, numbers: &[usize], stop: &AtomicBool) -> Result<Vec<Arrived>, ExchangeError> {
         let bulk = Bulk::new(&self.running.core, &|_, _| {}, stop).map_err(|error| ExchangeError::Failed(error.to_string()))?;
         let objects: Vec<Requested> = numbers.iter().map(|number| self.objects[*number].clone()).collect();
-        Ok(numbers.iter().copied().zip(bulk.get(&objects)?).collect())
+        bulk.get(&objects)
     }
 
-    /// Gets objects over several connections. Results are in no order.
-    fn fetch_all(&self, numbers: &[usize], stop: &AtomicBool) -> Result<Vec<(usize, Arrived)>, ExchangeError> {
+    /// Gets objects over several connections, and passes each to `arrive` in no order.
+    fn fetch_all(&self, numbers: &[usize], stop: &AtomicBool, arrive: &(impl Fn(usize, Arrived) + Sync)) -> Result<(), ExchangeError> {
         let requests = self.requests(numbers);
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut arrived = Vec::new();
             while let Some(numbers) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match self.fetch(numbers, stop) {
-                    Ok(more) => arrived.extend(more),
+                    Ok(arrived) => numbers.iter().zip(arrived).for_each(|(number, object)| arrive(*number, object)),
                     Err(error) => {
                         // The others end too.
                         next.store(requests.len(), Ordering::Relaxed);
@@ -360,23 +377,56 @@ impl ServerSelection {
                     }
                 }
             }
-            Ok(arrived)
+            Ok(())
         };
         std::thread::scope(|scope| {
             let threads = self.running.connections.clamp(1, requests.len().max(1));
             let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mut all = work();
-            for worker in workers {
-                let more = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                all = all.and_then(|mut all| {
-                    more.map(|more| {
-                        all.extend(more);
-                        all
-                    })
-                });
-            }
-            all
+            let own = work();
+            let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.fold(own, Result::and)
         })
+    }
+
+    /// Bytes that an object is expected to have.
+    fn expected_bytes(&self, number: usize) -> usize {
+        if self.empty.contains(&number) { 0 } else { usize::try_from(self.bytes_of(number)).unwrap_or(usize::MAX) }
+    }
+
+    /// Copies what arrives to its place in `out`, which is as long as all of it is expected to be.
+    /// Fails with the exception of a signal handler, or with that of the whole list.
+    fn read_into(&self, py: Python<'_>, numbers: &[usize], mut out: &mut [u8]) -> PyResult<Unexpected> {
+        let mut places: HashMap<usize, Mutex<&mut [u8]>> = HashMap::with_capacity(numbers.len());
+        for number in numbers {
+            let place = out.split_off_mut(..self.expected_bytes(*number)).expect("as long as all of them");
+            places.insert(*number, Mutex::new(place));
+        }
+        let (failed, others) = (Mutex::new(Vec::new()), Mutex::new(HashMap::new()));
+        let arrive = |number: usize, object: Arrived| match object {
+            Arrived::Content { version_id, content } => {
+                self.version_ids.lock().expect("nothing panics while it holds this lock")[number] = version_id;
+                let mut place = places[&number].lock().expect("nothing panics while it holds this lock");
+                if place.len() == content.len() {
+                    place.copy_from_slice(&content);
+                } else if !self.empty.contains(&number) {
+                    others.lock().expect("nothing panics while it holds this lock").insert(number, content);
+                }
+            }
+            // A range beyond the end of an object is empty, as in slices of Python.
+            Arrived::Failed { code, .. } if code == "InvalidRange" => {
+                if self.expected_bytes(number) > 0 {
+                    others.lock().expect("nothing panics while it holds this lock").insert(number, Vec::new());
+                }
+            }
+            Arrived::Failed { code, message } => {
+                failed.lock().expect("nothing panics while it holds this lock").push(Failed { number, code, message });
+            }
+        };
+        let valid: Vec<usize> = numbers.iter().copied().filter(|number| !self.invalid.contains_key(number)).collect();
+        let fetched = interruptible(py, |stop| self.fetch_all(&valid, stop, &arrive))?;
+        fetched.map_err(|error| failure(&self.running.core, &error).raise(py))?;
+        let held = "nothing panics while it holds this lock";
+        Ok(Unexpected { failed: failed.into_inner().expect(held), others: others.into_inner().expect(held) })
     }
 }
 
@@ -429,44 +479,40 @@ impl ServerSelection {
         if !self.running.is_own() {
             return Err(PyValueError::new_err("a list can't be read on in a child process; begin again there"));
         }
-        let valid: Vec<usize> = numbers.iter().copied().filter(|number| !self.invalid.contains_key(number)).collect();
-        let arrived = interruptible(py, |stop| self.fetch_all(&valid, stop))?;
-        let arrived = arrived.map_err(|error| failure(&self.running.core, &error).raise(py))?;
-        let mut contents: HashMap<usize, Vec<u8>> = HashMap::with_capacity(arrived.len());
+        // Before anything is fetched, so that a list that doesn't fit into memory fails at once.
+        let expected = numbers.iter().fold(0_usize, |sum, number| sum.saturating_add(self.expected_bytes(*number)));
+        let mut unexpected = Unexpected::default();
+        let content = PyBytes::new_with(py, expected, |out| {
+            unexpected = self.read_into(py, &numbers, out)?;
+            Ok(())
+        })?;
+        let Unexpected { failed, mut others } = unexpected;
         let errors = PyDict::new(py);
-        let mut version_ids = self.version_ids.lock().expect("nothing panics while it holds this lock");
-        for (number, object) in arrived {
-            match object {
-                Arrived::Content { version_id, content } => {
-                    version_ids[number] = version_id;
-                    if !self.empty.contains(&number) {
-                        contents.insert(number, content);
-                    }
-                }
-                // A range beyond the end of an object is empty, as in slices of Python.
-                Arrived::Failed { code, .. } if code == "InvalidRange" => {}
-                Arrived::Failed { code, message } => {
-                    let class = class_of(StatusCode::OK, &code);
-                    let name = format!("{}/{}", self.running.core.bucket(), self.objects[number].key);
-                    let failure = Failure::new(class, advised(&code, &message)).of(&name);
-                    errors.set_item(number, failure.raise(py))?;
-                }
-            }
+        for Failed { number, code, message } in failed {
+            let name = format!("{}/{}", self.running.core.bucket(), self.objects[number].key);
+            let failure = Failure::new(class_of(StatusCode::OK, &code), advised(&code, &message)).of(&name);
+            errors.set_item(number, failure.raise(py))?;
         }
-        drop(version_ids);
-        let mut ends: Vec<u8> = 0_i64.to_ne_bytes().to_vec();
-        let mut end = 0_usize;
+        let length = |number: &usize| others.get(number).map_or_else(|| self.expected_bytes(*number), Vec::len);
+        let (mut ends, mut end): (Vec<u8>, usize) = (0_i64.to_ne_bytes().to_vec(), 0);
         for number in &numbers {
-            end += contents.get(number).map_or(0, Vec::len);
+            end += length(number);
             ends.extend((end as i64).to_ne_bytes());
         }
-        let content = PyBytes::new_with(py, end, |mut rest| {
+        let ends = PyBytes::new(py, &ends);
+        if others.is_empty() {
+            return Ok((content, ends, errors, 0));
+        }
+        let joined = PyBytes::new_with(py, end, |mut rest| {
+            let mut content = content.as_bytes();
             for number in &numbers {
-                let Some(content) = contents.remove(number) else { continue };
-                rest.split_off_mut(..content.len()).expect("as long as all of them").copy_from_slice(&content);
+                let expected = content.split_off(..self.expected_bytes(*number)).expect("as long as all of them");
+                let other = others.remove(number);
+                let content = other.as_deref().unwrap_or(expected);
+                rest.split_off_mut(..content.len()).expect("as long as all of them").copy_from_slice(content);
             }
             Ok(())
         })?;
-        Ok((content, PyBytes::new(py, &ends), errors, 0))
+        Ok((joined, ends, errors, 0))
     }
 }

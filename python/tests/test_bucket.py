@@ -7,6 +7,8 @@ import io
 import multiprocessing
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -532,3 +534,51 @@ def test_a_connection_that_fails_raises_in_any_case(tmp_path):
                 with pytest.raises(fulgurite.Unavailable, match="no connection"):
                     use()
         own.start()
+
+
+def test_a_list_that_does_not_fit_into_memory_fails_alone(own, content):
+    script = (
+        "import fulgurite, resource, sys\n"
+        "bucket = fulgurite.connect(*sys.argv[1:3], access_key=sys.argv[3], secret_key=sys.argv[4], region=sys.argv[5])\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)\n"
+        "try:\n"
+        "    bucket.get_many(['large'] * 200)\n"
+        "except MemoryError:\n"
+        "    print('no memory', len(bucket.get_many(['large'])))\n"
+    )
+    account = own.account
+    arguments = [own.endpoint, "objects", account.access_key, account.secret_key, own.region]
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "no memory 1\n"), done.stderr
+
+
+def test_objects_that_change_after_the_lookup_are_read_whole(own, s3):
+    s3.create_bucket(Bucket="changing")
+    for number in range(4):
+        s3.put_object(Bucket="changing", Key=str(number), Body=noise(number, 1_000))
+    with open_bucket(own, "changing") as bucket:
+        selection = bucket._selection(["0", "1", "2", Part("3", 500, 2_000), "absent"])[1]
+        s3.put_object(Bucket="changing", Key="1", Body=b"shorter")
+        s3.delete_object(Bucket="changing", Key="2")
+        s3.put_object(Bucket="changing", Key="3", Body=b"beyond")
+        content, packed_ends, errors, _ = selection.read([0, 1, 2, 3, 4])
+        ends = memoryview(packed_ends).cast("q").tolist()
+        assert content[: ends[1]] == noise(0, 1_000) and content[ends[1] : ends[2]] == b"shorter"
+        assert ends[3] == ends[4] == ends[5] == len(content)
+        assert sorted(errors) == [2, 4] and all(isinstance(error, fulgurite.NotFound) for error in errors.values())
+
+
+def test_objects_on_absent_disks_are_unavailable(tmp_path):
+    own = Own(tmp_path)
+    with own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="away")
+        s3.put_object(Bucket="away", Key="k", Body=b"content")
+    assert own.run("flush").returncode == 0
+    # Two platters of three, of which one may be away.
+    for disk in sorted(mark.parent for mark in own.archive.rglob("fulgurite-store"))[:2]:
+        disk.rename(disk.with_name(f"{disk.name}-away"))
+    with own, open_bucket(own, "away") as bucket:
+        item = next(bucket.iter_many(["k"], on_error="keep"))
+        assert isinstance(item.error, fulgurite.Unavailable) and "ServiceUnavailable" in str(item.error)

@@ -425,3 +425,40 @@ def test_an_empty_archive_option_is_wrong(monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     with pytest.raises(ValueError, match="archive or endpoint"):
         FulguriteFileSystem()
+
+
+def test_folders_are_visible_although_the_catalogue_has_gaps(tmp_path):
+    made = Made(tmp_path)
+    (made.root / "files" / "d" / "nothing").mkdir(parents=True)
+    made.put({"d/a": b"a", "d/e/b": b"b", "file": b"c"})
+    made.flush()
+    # A rebuild that doesn't see a store: more may exist than is listed.
+    made.stores[0].rename(made.root / "away")
+    for path in made.home.glob("catalogue.db*"):
+        path.unlink()
+    made.command("catalogue", "rebuild", "--without-unseen", status=None)
+    files = fsspec.filesystem("fulgurite", archive=str(made.home))
+    with pytest.warns(fulgurite.IncompleteWarning):
+        assert files.info("d") == {"name": "d", "size": 0, "type": "directory"}
+        assert files.exists("d") and files.isdir("d") and not files.isfile("d") and files.isfile("file")
+        assert files.find("d") == ["d/a", "d/e/b"] and files.find("d", maxdepth=1) == ["d/a"]
+        assert files.find("d", withdirs=True) == ["d", "d/a", "d/e", "d/e/b", "d/nothing"]
+        assert files.cat("d", recursive=True) == {"d/a": b"a", "d/e/b": b"b"}
+        assert files.glob("d/*") == ["d/a", "d/e", "d/nothing"] and files.du("d") == 2
+        assert files.isdir("d/nothing") and files.info("d/nothing")["type"] == "directory"
+        assert list(files.walk("d")) == [("d", ["e", "nothing"], ["a"]), ("d/e", [], ["b"]), ("d/nothing", [], [])]
+        for use in [files.info, files.exists, files.isfile, files.isdir, files.find, files.cat_file, lambda path: list(files.walk(path))]:
+            with pytest.raises(fulgurite.Unavailable, match="catalogue is incomplete"):
+                use("nowhere")
+
+
+def test_a_folder_without_content_is_one(tmp_path):
+    made = Made(tmp_path)
+    (made.root / "files" / "d" / "nothing").mkdir(parents=True)
+    made.put({"d/a": b"a"})
+    files = fsspec.filesystem("fulgurite", archive=str(made.home))
+    assert files.isdir("d/nothing") and files.exists("d/nothing") and not files.isfile("d/nothing")
+    assert files.ls("d/nothing") == [] and files.find("d", withdirs=True) == ["d", "d/a", "d/nothing"]
+    assert not files.isdir("d/a") and not files.isdir("nowhere") and not files.exists("nowhere")
+    with pytest.raises(fulgurite.NotFound, match="it is a folder"):
+        files.cat_file("d/nothing")
