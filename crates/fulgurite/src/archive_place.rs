@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
-use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_archive::object::{ObjectReader, Opened, ReadError, SUCCESSORS_MAX};
 use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::{RESERVED_FOLDER, is_reserved};
 use fulgurite_archive::staging::StagingError;
@@ -172,8 +172,10 @@ impl ArchiveConnection {
     /// Reads all bytes of a file. Returns its length and their SHA-256, which may differ from the
     /// one that the archive has recorded.
     pub(crate) fn sha256(&mut self, location: &str) -> Result<(u64, Digest), Refusal> {
-        let row = self.newest(location)?;
-        let found = match ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())) {
+        let mut reader = ObjectReader::new(&self.archive);
+        let opened = self.open_newest(&reader, location)?;
+        let row = opened.version();
+        let found = match reader.read_whole(&opened, &mut |_| Ok(())) {
             Ok(()) => row.record.sha256,
             Err(ReadError::Digest { found, .. }) => found,
             Err(error) => return Err(refusal(&error)),
@@ -185,6 +187,17 @@ impl ArchiveConnection {
     /// True if a file is not on platters yet, but only in staging.
     pub(crate) fn is_staged(&mut self, location: &str) -> Result<bool, Refusal> {
         self.newest(location).map(|row| !row.archived)
+    }
+
+    /// Opens the newest version of a file. A server may replace it at any time.
+    fn open_newest(&self, reader: &ObjectReader<'_>, location: &str) -> Result<Opened, Refusal> {
+        let mut attempts = 0;
+        loop {
+            match reader.open(&self.newest(location)?) {
+                Err(ReadError::Removed) if attempts < SUCCESSORS_MAX => attempts += 1,
+                opened => return opened.map_err(|error| refusal(&error)),
+            }
+        }
     }
 
     /// The newest version of a file.
@@ -215,10 +228,11 @@ impl Connection for ArchiveConnection {
     }
 
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
-        let row = self.newest(location)?;
+        let mut reader = ObjectReader::new(&self.archive);
+        let opened = self.open_newest(&reader, location)?;
         let mut passed = 0;
         let mut is_abandoned = false;
-        let read = ObjectReader::new(&self.archive).read(&row, &mut |bytes| {
+        let read = reader.read_whole(&opened, &mut |bytes| {
             passed += bytes.len() as u64;
             if sink(bytes) {
                 return Ok(());

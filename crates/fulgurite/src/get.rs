@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
-use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::object::{ObjectReader, ReadError, SUCCESSORS_MAX};
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::watch::Watcher;
 use fulgurite_archive::{Access, Archive, Existing, GetReport, file_name};
@@ -36,7 +36,7 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     let argument = get.name.as_deref().expect("clap requires a name without --all");
     let name = ObjectName(name_of(argument));
     let shown = name.display();
-    let is_chosen = get.version.is_some() || get.id.is_some();
+    let is_chosen = is_chosen(get);
     let version = if is_chosen { Some(chosen(&archive, get, &name)?) } else { newest(&archive, &name)? };
     let has_names_below = !archive.catalogue().list(&[&name.0[..], b"/"].concat(), Versions::Newest, None, 1)?.is_empty();
     // If a name is both a file and a folder, a trailing slash selects the folder.
@@ -51,7 +51,7 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
             // Only a note: the version that was found is restored completely.
             say_gaps(&find_gaps(&archive, &name.0, Versions::Newest)?, &format!("a newer version of {shown} may exist"));
         }
-        return get_file(session, &archive, get, &version, existing);
+        return get_file(session, &archive, get, version, existing);
     }
     match kind {
         _ if has_names_below || kind == Some(Kind::Directory) => {}
@@ -69,6 +69,11 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
         return get_empty_folder(session, &version, &folder);
     }
     get_folder(session, &archive, &name.0, &folder, existing)
+}
+
+/// Whether a certain version is wanted, rather than the newest.
+fn is_chosen(get: &Get) -> bool {
+    get.version.is_some() || get.id.is_some()
 }
 
 /// The version that `--version` or `--id` selects.
@@ -106,20 +111,34 @@ fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>> {
     Ok(version)
 }
 
-fn get_file(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
+fn get_file(session: &Session, archive: &Archive, get: &Get, mut version: VersionRow, existing: Existing) -> Result<Outcome> {
     if get.range.is_some() || get.destination.as_deref() == Some(Path::new("-")) {
-        return get_bytes(session, archive, get, version, existing);
+        return get_bytes(session, archive, get, &version, existing);
     }
-    let record = &version.record;
-    let mut destination = destination(get, &record.name)?;
+    let name = version.record.name.clone();
+    let mut destination = destination(get, &name)?;
     if destination.is_dir() {
-        destination.push(default_destination(&record.name)?);
+        destination.push(default_destination(&name)?);
     }
-    let shown = record.name.display();
+    let shown = name.display();
     let progress = Progress::of_restore(session.quiet);
-    progress.stage("restoring", Some(record.size));
+    progress.stage("restoring", Some(version.record.size));
     let start = Instant::now();
-    let (repairs, is_new) = archive.get_to(version, &destination, existing, &progress).with_context(|| shown.clone())?;
+    let mut attempts = 0;
+    let (repairs, is_new) = loop {
+        let restored = archive.get_to(&version, &destination, existing, &progress);
+        // It was replaced before it was read.
+        if matches!(restored, Err(ReadError::Removed))
+            && !is_chosen(get)
+            && attempts < SUCCESSORS_MAX
+            && let Some(successor) = archive.successor(&version)?
+        {
+            (version, attempts) = (successor, attempts + 1);
+            continue;
+        }
+        break restored.with_context(|| shown.clone())?;
+    };
+    let record = &version.record;
     progress.finish();
     session.answer(|| {
         let path = text::path(&destination);
@@ -216,6 +235,9 @@ pub(crate) fn restore_folder(
 /// mode and times.
 fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
     let mut reader = ObjectReader::new(archive);
+    let shown = || version.record.name.display();
+    let opened = if is_chosen(get) { reader.open(version).map(Some) } else { reader.open_newest(version) };
+    let opened = opened.and_then(|opened| opened.ok_or(ReadError::Removed)).with_context(shown)?;
     let mut read = |out: &mut dyn Write| -> Result<()> {
         let mut failed = None;
         let mut write = |bytes: &[u8]| {
@@ -226,11 +248,14 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
             })
         };
         let read = match get.range {
-            Some(range) => reader.read_range(version, range.within(version.record.size), &mut write),
-            None => reader.read(version, &mut write),
+            Some(range) => {
+                let range = range.within(opened.version().record.size);
+                reader.read_opened(&opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| write(&buffer[piece.clone()])))
+            }
+            None => reader.read_whole(&opened, &mut write),
         };
         // The reader's own error no longer says that it comes from standard output.
-        read.map_err(|error| failed.map_or_else(|| error.into(), anyhow::Error::from)).with_context(|| version.record.name.display())?;
+        read.map_err(|error| failed.map_or_else(|| error.into(), anyhow::Error::from)).with_context(shown)?;
         Ok(out.flush()?)
     };
     match get.destination.as_deref() {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -101,27 +102,28 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
     })?;
     let (mut payload_files, mut payload_bytes, mut tag_files) = (0_u64, 0_u64, 0_u64);
     objects.each_file(&mut |path, row, content| {
-        let tag_file = tag_file(path);
-        let known: Vec<_> = content.known().into_iter().collect();
+        let tag_file = tag_file(path).filter(|_| imported.is_some());
         let added = match tag_file {
-            Some(tag_file) if imported.is_some() => {
+            Some(tag_file) => {
                 if is_computed(tag_file, has_old_info) {
                     if tag_file == "fetch.txt" {
                         diagnostics::note("fetch.txt is not written: the bag contains all of its files");
                     }
                     return Ok(());
                 }
-                tag_files += 1;
-                content.pass(|reader| writer.add_tag_file(tag_file, reader))
+                content.pass(|reader, _| writer.add_tag_file(tag_file, reader))
             }
-            _ => {
+            None => content.pass(|reader, known| writer.add(path, reader, known)),
+        };
+        let Some(row) = added.with_context(|| row.record.name.display())? else { return Ok(()) };
+        match tag_file {
+            Some(_) => tag_files += 1,
+            None => {
                 payload_files += 1;
                 payload_bytes += row.record.size;
-                content.pass(|reader| writer.add(path, reader, &known))
             }
-        };
-        added.map(drop).with_context(|| row.record.name.display())?;
-        read(provenance.as_ref(), row);
+        }
+        read(provenance.as_ref(), &row);
         Ok(())
     })?;
     let mut violations: Option<Report> = None;
@@ -223,7 +225,7 @@ fn imported(objects: &Objects<'_>) -> Result<Option<Imported>> {
             if row.record.size > INFO_BYTES_MAX {
                 bail!("{shown} has {} and can't be the metadata of a bag", bytes(row.record.size));
             }
-            content.pass(|reader| std::io::copy(reader, &mut file)).with_context(|| shown.clone())?;
+            content.pass(|reader, _| std::io::copy(&mut reader.take(INFO_BYTES_MAX), &mut file)).with_context(|| shown.clone())?;
         }
         Ok(())
     })?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use anyhow::{Result, bail};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::{VersionRow, Versions};
-use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::{Kind, ObjectName};
 use serde_json::json;
@@ -160,12 +160,12 @@ impl<'a> Objects<'a> {
         Ok(survey)
     }
 
-    /// Passes every file with its path below the name and its content to `each`.
+    /// Passes every file with its path below the name and its content to `each`. The version is the
+    /// listed one; the content may be its successor's.
     pub(super) fn each_file(&self, each: &mut dyn FnMut(&str, &VersionRow, &mut Content<'_, '_>) -> Result<()>) -> Result<()> {
         let mut reader = ObjectReader::new(self.archive);
         self.each_row(&mut |row, below| {
-            let is_folder = row.record.size == 0 && below.ends_with(b"/");
-            if row.record.kind != Kind::File || is_folder {
+            if !is_file(&row) {
                 return Ok(());
             }
             // The survey has refused other names; this one was put since.
@@ -184,6 +184,16 @@ impl<'a> Objects<'a> {
     }
 }
 
+/// Whether it can be exported. S3 clients make folders of empty objects.
+fn is_file(row: &VersionRow) -> bool {
+    row.record.kind == Kind::File && !(row.record.size == 0 && row.record.name.0.ends_with(b"/"))
+}
+
+/// The digest of a version that the archive knows.
+fn known(row: &VersionRow) -> Option<Digest> {
+    Digest::new(Algorithm::Sha256, &row.record.sha256.0)
+}
+
 /// The content of an object.
 pub(super) struct Content<'r, 'a> {
     reader: &'r mut ObjectReader<'a>,
@@ -191,24 +201,37 @@ pub(super) struct Content<'r, 'a> {
 }
 
 impl Content<'_, '_> {
-    /// The digest that the archive knows.
-    pub(super) fn known(&self) -> Option<Digest> {
-        Digest::new(Algorithm::Sha256, &self.row.record.sha256.0)
-    }
-
     /// Passes the content to `consume`, as a reader that reaches its end only once the SHA-256 was
-    /// found to be right.
+    /// found to be right, and the digests that the archive knows. Returns the version that was
+    /// read: the listed one or, if that was replaced meanwhile, its successor. `None` if it was
+    /// deleted meanwhile.
     ///
     /// # Errors
     /// Why the object can't be read, or what `consume` returns.
-    pub(super) fn pass<T, E>(&mut self, consume: impl FnOnce(&mut dyn Read) -> Result<T, E>) -> Result<T>
+    pub(super) fn pass<T, E>(&mut self, consume: impl FnOnce(&mut dyn Read, &[Digest]) -> Result<T, E>) -> Result<Option<VersionRow>>
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let Self { reader, row } = self;
-        if row.record.size <= WHOLE_BYTES_MAX {
+        // What is open stays readable if it is replaced while it is read, except for very large
+        // objects in staging. Those fail then.
+        let Some(opened) = self.reader.open_newest(self.row)? else { return Ok(None) };
+        let row = opened.version();
+        if !is_file(row) {
+            bail!("it was replaced meanwhile, and is no longer a file; export again");
+        }
+        let known = known(row);
+        self.pass_opened(&opened, |reader| consume(reader, known.as_slice()))?;
+        Ok(Some(row.clone()))
+    }
+
+    fn pass_opened<T, E>(&mut self, opened: &Opened, consume: impl FnOnce(&mut dyn Read) -> Result<T, E>) -> Result<T>
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let reader = &mut *self.reader;
+        if opened.version().record.size <= WHOLE_BYTES_MAX {
             let mut whole = Vec::new();
-            reader.read(row, &mut |bytes| {
+            reader.read_whole(opened, &mut |bytes| {
                 whole.extend_from_slice(bytes);
                 Ok(())
             })?;
@@ -219,7 +242,7 @@ impl Content<'_, '_> {
             scope.spawn(move || {
                 // If the consumer has given up, nothing needs the rest.
                 let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "it is not needed any more");
-                let result = reader.read(row, &mut |bytes| sender.send(Piece::Bytes(bytes.to_vec())).map_err(gone));
+                let result = reader.read_whole(opened, &mut |bytes| sender.send(Piece::Bytes(bytes.to_vec())).map_err(gone));
                 let _ = sender.send(Piece::End(result));
             });
             let mut pieces = Pieces { receiver, current: Vec::new(), at: 0, is_ended: false, failure: None };
@@ -274,12 +297,70 @@ impl Read for Pieces {
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_archive::settings::Settings;
+    use fulgurite_archive::watch::Unwatched;
+    use fulgurite_archive::{Access, Source};
+    use fulgurite_domain::ArchiveId;
+
     use super::*;
 
     fn pieces(sent: Vec<Piece>) -> Pieces {
         let (sender, receiver) = sync_channel(sent.len());
         sent.into_iter().for_each(|piece| sender.send(piece).expect("the queue has room"));
         Pieces { receiver, current: Vec::new(), at: 0, is_ended: false, failure: None }
+    }
+
+    fn put(archive: &Archive, name: &str, content: &[u8]) -> VersionRow {
+        let name = ObjectName(name.into());
+        let source = Source::Stream { reader: Box::new(io::Cursor::new(content.to_vec())), name: name.clone() };
+        archive.put([source].into_iter(), &Unwatched).expect("put");
+        archive.catalogue().newest(&name).expect("a catalogue").expect("it was put")
+    }
+
+    #[test]
+    fn objects_that_are_replaced_during_an_export_are_their_successors_and_deleted_ones_are_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().join("archive");
+        let text = format!(
+            "[archive]\nid = \"{}\"\n[set]\ninformation = 1\nredundancy = 0\n[[store]]\nname = \"s\"\npath = \"s\"\n",
+            ArchiveId([7; 16])
+        );
+        Archive::init(&home, &Settings::parse(&text, &home).expect("settings")).expect("made");
+        let archive = Archive::open(&home, Access::Write).expect("it opens");
+        let large = vec![5; WHOLE_BYTES_MAX as usize + 1];
+        let listed: Vec<VersionRow> = [("t/0", &b"kept"[..]), ("t/1", b"old"), ("t/2", &large), ("t/3", b"old"), ("t/4", b"old")]
+            .into_iter()
+            .map(|(name, content)| put(&archive, name, content))
+            .collect();
+        let objects = Objects::below(&archive, b"t".to_vec()).expect("there are some");
+        let mut exported = Vec::new();
+        objects
+            .each_file(&mut |path, _, content| {
+                if path == "0" {
+                    put(&archive, "t/1", b"its successor");
+                    archive.remove(&listed[1..2]).expect("removed");
+                    archive.remove(&listed[3..4]).expect("removed");
+                    archive.flush(&Unwatched).expect("a flush");
+                }
+                let (mut all, mut digests) = (Vec::new(), Vec::new());
+                let read = content.pass(|reader, known| {
+                    if path == "2" {
+                        put(&archive, "t/2", b"it was open before");
+                        archive.remove(&listed[2..3]).expect("removed");
+                        archive.flush(&Unwatched).expect("a flush");
+                    }
+                    digests = known.to_vec();
+                    reader.read_to_end(&mut all)
+                })?;
+                if let Some(row) = read {
+                    assert_eq!((all.len() as u64, digests), (row.record.size, known(&row).into_iter().collect()));
+                    exported.push((path.to_owned(), all));
+                }
+                Ok(())
+            })
+            .expect("exported");
+        let file = |path: &str, content: &[u8]| (path.to_owned(), content.to_vec());
+        assert!(exported == [file("0", b"kept"), file("1", b"its successor"), file("2", &large), file("4", b"old")]);
     }
 
     #[test]

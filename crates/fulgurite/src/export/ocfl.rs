@@ -110,9 +110,9 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
         if is_inventory(path) {
             return Ok(());
         }
-        let known: Vec<_> = content.known().into_iter().collect();
-        content.pass(|reader| writer.add(path, reader, &known)).with_context(|| row.record.name.display())?;
-        read(provenance.as_ref(), row);
+        let added = content.pass(|reader, known| writer.add(path, reader, known));
+        let Some(row) = added.with_context(|| row.record.name.display())? else { return Ok(()) };
+        read(provenance.as_ref(), &row);
         files += 1;
         total += row.record.size;
         Ok(())

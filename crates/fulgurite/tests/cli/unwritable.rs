@@ -107,3 +107,20 @@ fn a_failed_init_leaves_nothing_behind() {
     assert!(!place.path("new").exists() && !place.path("fresh").exists());
     assert_eq!(std::fs::read_dir(place.path("there")).expect("it stays").count(), 0);
 }
+
+#[test]
+fn a_retrieval_that_has_not_begun_does_not_say_that_it_goes_on() {
+    let place = Sandbox::empty();
+    place.write("list", b"key\n");
+    place.write("file", b"");
+    std::os::unix::fs::symlink("nowhere/at-all", place.path("dangling")).expect("a link");
+    for to in ["file", "dangling"] {
+        let mut command = place.command();
+        command.args(["retrieve", "list", "--to", to, "--bucket", "b", "--endpoint", "http://localhost:1"]);
+        command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(to) && !said.contains("goes on from here"), "{said}");
+    }
+}
