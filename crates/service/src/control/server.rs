@@ -182,8 +182,17 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
             }
         };
         let outcome = carry_out(&request, client, gateway, runtime, &guard);
+        let lost = outcome.as_ref().map_or(0, |report| count(report, "lost_versions").max(count(report, "wrong")));
+        if outcome.is_ok() {
+            match request {
+                Request::Scrub { .. } => gateway.health.note_command_lost(lost),
+                // `verify --objects` continues with this, and finds the same versions and others.
+                Request::VerifyObjects => gateway.health.note_command_lost(lost.max(gateway.health.command_lost().unwrap_or(0))),
+                Request::Flush | Request::Recover { .. } => {}
+            }
+        }
         match &outcome {
-            Ok(report) if count(report, "lost_versions") > 0 => {
+            Ok(report) if lost > 0 => {
                 tracing::error!(?request, %report, "a command found versions that are lost")
             }
             Ok(report) if ["unsound", "unreadable", "too_long", "unlisted", "unseen"].iter().any(|name| count(report, name) > 0) => {
@@ -372,6 +381,31 @@ mod tests {
         drop(theirs);
         relay.waits();
         assert!(relay.is_stopped());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn losses_that_a_command_finds_are_kept_for_the_metrics_until_the_next_command() {
+        let test = crate::test_gateway::TestGateway::new();
+        test.put("k", b"content").await;
+        test.gateway.archive.flush(&fulgurite_archive::watch::Unwatched).expect("a flush");
+        let verify = || {
+            let (client, mut theirs, _stop_tx) = pair();
+            let hello = serde_json::json!({ "fulgurite": VERSION, "command": "verify" });
+            let request = serde_json::to_string(&Request::Scrub { repair: None }).expect("text");
+            theirs.write_all(format!("{hello}\n{request}\n").as_bytes()).expect("sent");
+            theirs.shutdown(std::net::Shutdown::Write).expect("an end");
+            tokio::task::block_in_place(|| serve(&client, &test.gateway, &tokio::runtime::Handle::current())).expect("served");
+            test.gateway.health.command_lost()
+        };
+        assert_eq!((test.gateway.health.command_lost(), verify()), (None, Some(0)));
+        let folder = test.gateway.archive.home().join("d1/platters");
+        let away = folder.with_extension("away");
+        std::fs::rename(&folder, &away).expect("moved");
+        std::fs::create_dir(&folder).expect("an empty folder");
+        assert_eq!(verify(), Some(1));
+        std::fs::remove_dir(&folder).expect("removed");
+        std::fs::rename(&away, &folder).expect("moved back");
+        assert_eq!(verify(), Some(0));
     }
 
     #[test]

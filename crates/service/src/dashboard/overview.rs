@@ -2,11 +2,10 @@
 //! are not good, and when the scrub's cycle ends. It takes the catalogue's word and reads no
 //! platter.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use fulgurite_archive::catalogue::{PlatterRow, SetRow};
+use fulgurite_archive::catalogue::PlatterRow;
 use fulgurite_archive::{CatalogueGaps, CopyState};
-use fulgurite_domain::SetId;
 use s3s::S3Result;
 use serde_json::{Value, json};
 
@@ -14,6 +13,7 @@ use crate::dashboard::blocking;
 use crate::fixity::{platter_json, rfc_3339};
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::believable;
+use crate::health::set_states::SetStates;
 use crate::state::now_ms;
 
 /// Upper bounds of the ages of verifications that are counted together, in days.
@@ -53,7 +53,7 @@ impl Gateway {
             "cycle": cycle,
             "platters": count_states(platters.iter().map(|(_, state)| *state)),
             "ages": ages(now_s, &platters),
-            "sets": count_sets(&sets, &platters),
+            "sets": sets_json(SetStates::count(&sets, &platters)),
             "listed": listed(&platters),
             "unlisted": gaps.unlisted + gaps.out_of_sight,
             "unseen": gaps.unseen.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -108,22 +108,13 @@ fn ages(now_s: u64, platters: &[(PlatterRow, CopyState)]) -> Value {
 
 /// Sets by how many platters they can still lose. `out_of_reach`: more are lost or out of reach
 /// than their redundancy replaces.
-fn count_sets(sets: &[SetRow], platters: &[(PlatterRow, CopyState)]) -> Value {
-    let information: HashMap<SetId, u16> = sets.iter().map(|set| (set.description.id, set.description.shape.information)).collect();
-    let (mut all, mut whole, mut reduced, mut out_of_reach) = (0_u64, 0_u64, 0_u64, 0_u64);
-    for set in platters.chunk_by(|(one, _), (other, _)| one.set == other.set) {
-        let usable = set.iter().filter(|(_, state)| state.is_usable()).count();
-        let needed = set.first().and_then(|(row, _)| information.get(&row.set)).copied().unwrap_or(0);
-        all += 1;
-        if usable == set.len() {
-            whole += 1;
-        } else if usable >= usize::from(needed) {
-            reduced += 1;
-        } else {
-            out_of_reach += 1;
-        }
-    }
-    json!({ "all": all, "whole": whole, "reduced": reduced, "out_of_reach": out_of_reach })
+fn sets_json(states: SetStates) -> Value {
+    json!({
+        "all": states.all(),
+        "whole": states.whole,
+        "reduced": states.reduced,
+        "out_of_reach": states.out_of_reach + states.beyond_redundancy,
+    })
 }
 
 /// The platters that are neither good nor unverified, worst first; up to [`LISTED_MAX`].

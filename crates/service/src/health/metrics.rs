@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fulgurite_archive::catalogue::{PlatterRow, SetRow};
-use fulgurite_archive::{DecodeTotals, UNKNOWN_STORE};
+use fulgurite_archive::{CatalogueGaps, DecodeTotals, UNKNOWN_STORE};
 use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::ScrubStatus;
+use crate::health::set_states::SetStates;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::library::{Library, LibraryMetrics};
 
@@ -98,6 +99,16 @@ fn write_decoding(out: &mut String, totals: &DecodeTotals) {
     ] {
         write_header(out, name, kind, help);
         let _ = writeln!(out, "{name} {value}");
+    }
+}
+
+fn write_sets(out: &mut String, states: SetStates) {
+    let SetStates { whole, reduced, out_of_reach, beyond_redundancy } = states;
+    let name = "fulgurite_sets";
+    write_header(out, name, "gauge", "Sets by how many of their platters are lost or out of reach, by the last checks.");
+    for (state, count) in [("whole", whole), ("reduced", reduced), ("out_of_reach", out_of_reach), ("beyond_redundancy", beyond_redundancy)]
+    {
+        let _ = writeln!(out, "{name}{{state=\"{state}\"}} {count}");
     }
 }
 
@@ -197,7 +208,8 @@ impl Gateway {
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were requested and are not done.", open);
         }
-        if let Ok(platters) = self.archive.reading().platters() {
+        let (sets, platters) = (self.archive.reading().sets(), self.archive.reading().platters());
+        if let Ok(platters) = &platters {
             let now = crate::state::now_ms().div_euclid(1_000) as u64;
             let unsound = platters.iter().filter(|row| !row.health.is_sound()).count();
             let never = platters.iter().filter(|row| row.health.verified().is_none()).count();
@@ -214,7 +226,19 @@ impl Gateway {
                 gauge("fulgurite_platters_oldest_verification_seconds", "Age of the oldest verification of a platter.", age);
             }
         }
-        if let Some(status) = self.scrub_status() {
+        if let Ok(damaged) = self.archive.reading().count_damaged_staged() {
+            gauge("fulgurite_staged_damaged_versions", "Staged versions that were damaged when last read.", damaged);
+        }
+        if let Ok(gaps) = CatalogueGaps::find(&self.archive, &|_, _| true) {
+            let unlisted = gaps.unlisted + gaps.out_of_sight;
+            gauge("fulgurite_unlisted_versions", "Versions and file tables that exist but can't be listed.", unlisted);
+        }
+        if let Some(lost) = self.health.command_lost() {
+            let help = "Versions that the last `fulgurite verify` or `scrub` since the start found lost.";
+            gauge("fulgurite_verify_lost_versions", help, lost);
+        }
+        let status = sets.as_ref().ok().zip(platters.as_ref().ok());
+        if let Some(status) = status.and_then(|(sets, platters)| self.scrub_status_of(sets, platters.iter())) {
             gauge("fulgurite_scrub_verified_platters", "Platters that were verified within scrub.every_days.", status.verified);
             gauge("fulgurite_scrub_due_platters", "Platters that were not, and can be read.", status.due);
             gauge("fulgurite_scrub_due_bytes", "Bytes of those platters.", status.due_bytes);
@@ -235,6 +259,11 @@ impl Gateway {
                 gauge("fulgurite_scrub_bytes_per_second", "Rate of the last minutes of reading.", rate as u64);
             }
         }
+        if let Ok(sets) = &sets
+            && let Ok(platters) = self.archive.platter_states(&|store| self.store_state(store))
+        {
+            write_sets(&mut out, SetStates::count(sets, &platters));
+        }
         self.jobs.lifecycle.write(&mut out);
         let stores = self.health.stores.last_result();
         write_header(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");
@@ -248,7 +277,6 @@ impl Gateway {
             ("fulgurite_scrub_bytes_total", "Bytes read by the scrub.", &progress.bytes),
             ("fulgurite_scrub_unsound_total", "Platters that the scrub found damaged or missing.", &progress.unsound),
             ("fulgurite_scrub_repaired_total", "Platters that the scrub rewrote.", &progress.repaired),
-            ("fulgurite_scrub_lost_versions_total", "Versions that the scrub found lost.", &progress.lost_versions),
         ] {
             write_header(&mut out, name, "counter", help);
             let _ = writeln!(out, "{name} {}", counter.load(Ordering::Relaxed));
@@ -340,6 +368,29 @@ mod tests {
         assert_eq!(line, Some("1048576"), "the service's limit applies too");
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_lost_is_shown_for_as_long_as_it_is_and_from_the_first_scrape_on() {
+        let test = crate::test_gateway::TestGateway::new();
+        let archive = &test.gateway.archive;
+        test.put("k", b"content").await;
+        archive.flush(&fulgurite_archive::watch::Unwatched).expect("a flush");
+        test.put("staged", b"content").await;
+        let shown = |line: &str| test.gateway.render_metrics(&Metrics::default()).lines().any(|found| found == line);
+        let all = ["fulgurite_sets{state=\"beyond_redundancy\"} ", "fulgurite_staged_damaged_versions ", "fulgurite_unlisted_versions "];
+        let counts = || all.map(|name| (0..2).find(|count| shown(&format!("{name}{count}"))));
+        assert_eq!(counts(), [Some(0), Some(0), Some(0)]);
+        let platter = archive.reading().platters().expect("platters")[0].place.platter;
+        let record = |health| archive.catalogue().record_health(platter, health).expect("recorded");
+        record(fulgurite_archive::catalogue::Health { missing: true, ..fulgurite_archive::catalogue::Health::intact_at(1) });
+        let staged = archive.reading().staged_versions(None, 1).expect("versions")[0].row_id;
+        let check = |is_sound| fulgurite_archive::catalogue::StagedCheck { version: staged, at: 1, is_sound };
+        archive.catalogue().record_staged(&[check(false)]).expect("recorded");
+        assert_eq!(counts(), [Some(1), Some(1), Some(0)]);
+        record(fulgurite_archive::catalogue::Health::intact_at(2));
+        archive.catalogue().record_staged(&[check(true)]).expect("recorded");
+        assert_eq!(counts(), [Some(0), Some(0), Some(0)]);
+    }
+
     /// Names of metrics in a text, without their functions and labels.
     fn named(text: &str) -> std::collections::BTreeSet<&str> {
         let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
@@ -352,6 +403,7 @@ mod tests {
         test.put("k", b"content").await;
         test.gateway.archive.flush(&fulgurite_archive::watch::Unwatched).expect("a flush");
         test.gateway.jobs.scrub_progress.start(&crate::settings::Scrub::default());
+        test.gateway.health.note_command_lost(0);
         let metrics = Metrics::default();
         metrics.count(&Method::GET, StatusCode::OK, Duration::from_millis(1), 10);
         let mut text = test.gateway.render_metrics(&metrics);

@@ -7,9 +7,10 @@ pub(crate) mod liveness;
 pub(crate) mod metrics;
 pub(crate) mod readiness;
 pub(crate) mod scrub_progress;
+pub(crate) mod set_states;
 pub(crate) mod stores;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the server knows about its own health.
 #[derive(Debug, Default)]
@@ -22,6 +23,9 @@ pub(crate) struct Health {
     pub(crate) liveness: liveness::Liveness,
     /// Why the server isn't ready, if it isn't.
     pub(crate) readiness: readiness::Readiness,
+    /// How many lost versions the last `verify` or `scrub` from the command line found; `None` if
+    /// none ended since the start.
+    command_lost_versions: Mutex<Option<u64>>,
     /// Result of the last check of the stores.
     pub(crate) stores: stores::StoreChecks,
 }
@@ -30,5 +34,15 @@ impl Health {
     /// Whether `/-/ready` answers 200.
     pub(crate) fn is_ready(&self) -> bool {
         self.liveness.reason().is_none() && self.readiness.reasons().is_empty()
+    }
+
+    /// Notes how many lost versions a command that read all platters found.
+    pub(crate) fn note_command_lost(&self, versions: u64) {
+        *self.command_lost_versions.lock().unwrap_or_else(PoisonError::into_inner) = Some(versions);
+    }
+
+    /// How many lost versions the last such command found; `None` if none ended since the start.
+    pub(crate) fn command_lost(&self) -> Option<u64> {
+        *self.command_lost_versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,7 +35,6 @@ pub(crate) struct ScrubProgress {
     /// Platters found damaged or missing.
     pub(crate) unsound: AtomicU64,
     pub(crate) repaired: AtomicU64,
-    pub(crate) lost_versions: AtomicU64,
     /// Time spent on reading, pauses to limit the rate included.
     reading_ms: AtomicU64,
     meter: Mutex<RateMeter>,

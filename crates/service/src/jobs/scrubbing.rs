@@ -513,9 +513,8 @@ impl Scrubber {
                 Err(error) => tracing::error!(%platter, %error, "can't rewrite the platter"),
             }
         }
-        // It was not repaired: find out which versions are lost.
-        let report = archive.verify_set_of(platter, watcher)?;
-        self.gateway.jobs.scrub_progress.lost_versions.fetch_add(report.lost_versions, Ordering::Relaxed);
+        // It was not repaired: find out which versions are lost. The watcher logs them.
+        archive.verify_set_of(platter, watcher)?;
         Ok(true)
     }
 }
@@ -524,9 +523,7 @@ impl Scrubber {
 fn verify_staged(gateway: &Gateway, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
     let now_s = now_s();
     let report = gateway.archive.verify_staged(&|health| is_staged_due(health, now_s), watcher)?;
-    let progress = &gateway.jobs.scrub_progress;
-    progress.staged_versions.fetch_add(report.versions, Ordering::Relaxed);
-    progress.lost_versions.fetch_add(report.damaged, Ordering::Relaxed);
+    gateway.jobs.scrub_progress.staged_versions.fetch_add(report.versions, Ordering::Relaxed);
     Ok(())
 }
 
