@@ -20,9 +20,22 @@ const BUCKETS_S: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.
 const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "other"];
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
 
-/// Counters that every request updates.
+/// Index of the class of a status in [`CLASSES`].
+fn class_of(status: StatusCode) -> usize {
+    match status.as_u16() {
+        200..300 => 0,
+        300..400 => 1,
+        400..500 => 2,
+        500..600 => 3,
+        _ => 4,
+    }
+}
+
+/// Counters that every request updates. Requests are those of S3 clients, except for `own_pages`.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
+    /// Requests for the server's own pages.
+    own_pages: [AtomicU64; CLASSES.len()],
     requests: [[AtomicU64; CLASSES.len()]; METHODS.len()],
     /// Requests per method and bucket.
     times: [[AtomicU64; BUCKETS_S.len()]; METHODS.len()],
@@ -34,14 +47,7 @@ impl Metrics {
     /// Counts a request; `time_to_first_byte` is the time until the head of the response.
     pub(crate) fn count(&self, method: &Method, status: StatusCode, time_to_first_byte: Duration, in_bytes: u64) {
         let method = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
-        let class = match status.as_u16() {
-            200..300 => 0,
-            300..400 => 1,
-            400..500 => 2,
-            500..600 => 3,
-            _ => 4,
-        };
-        self.requests[method][class].fetch_add(1, Ordering::Relaxed);
+        self.requests[method][class_of(status)].fetch_add(1, Ordering::Relaxed);
         if let Some(bucket) = BUCKETS_S.iter().position(|end| time_to_first_byte.as_secs_f64() <= *end) {
             self.times[method][bucket].fetch_add(1, Ordering::Relaxed);
         }
@@ -52,9 +58,19 @@ impl Metrics {
         }
     }
 
+    /// Counts a request for one of the server's own pages.
+    pub(crate) fn count_own_page(&self, status: StatusCode) {
+        self.own_pages[class_of(status)].fetch_add(1, Ordering::Relaxed);
+    }
+
     fn write(&self, out: &mut String) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        write_header(out, "fulgurite_requests_total", "counter", "Requests by method and class of status.");
+        let name = "fulgurite_own_page_requests_total";
+        write_header(out, name, "counter", "Requests for the server's own pages, such as probes and metrics, by class of status.");
+        for (class, count) in CLASSES.iter().zip(&self.own_pages).filter(|(_, count)| get(count) > 0) {
+            let _ = writeln!(out, "{name}{{status=\"{class}\"}} {}", get(count));
+        }
+        write_header(out, "fulgurite_requests_total", "counter", "Requests of clients by method and class of status.");
         for (method, classes) in METHODS.iter().zip(&self.requests) {
             for (class, count) in CLASSES.iter().zip(classes).filter(|(_, count)| get(count) > 0) {
                 let _ = writeln!(out, "fulgurite_requests_total{{method=\"{method}\",status=\"{class}\"}} {}", get(count));
@@ -202,6 +218,8 @@ impl Gateway {
             let help = "When the keys were last exported; 0 if never.";
             gauge("fulgurite_keys_last_export_timestamp_seconds", help, exported.last_ms.unwrap_or(0) / 1_000);
         }
+        let started = self.jobs.started_ms.div_euclid(1_000) as u64;
+        gauge("fulgurite_start_timestamp_seconds", "When the server was started. Counters begin with 0 then.", started);
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.is_ready().into());
         let unreadable = self.state.count_unreadable() as u64;
         gauge("fulgurite_unreadable_settings", "Unreadable settings of buckets that requests needed.", unreadable);
@@ -264,6 +282,9 @@ impl Gateway {
         {
             write_sets(&mut out, SetStates::count(sets, &platters));
         }
+        let name = "fulgurite_staging_refused_puts_total";
+        write_header(&mut out, name, "counter", "Puts that were refused since the start because staging had too little room.");
+        let _ = writeln!(out, "{name} {}", self.transfers.room.refused_puts());
         self.jobs.lifecycle.write(&mut out);
         let stores = self.health.stores.last_result();
         write_header(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");

@@ -42,12 +42,12 @@ const PROCESSING_MAX: Duration = Duration::from_secs(15 * 60);
 /// Responses up to this size are covered by the memory per connection.
 const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// The server's own pages. No bucket can be called `-`, so they hide no object of a bucket in the
-/// path.
 /// Marks responses of the server's own pages, which are no requests of S3 clients.
 #[derive(Debug, Clone, Copy)]
 struct OwnPage;
 
+/// The server's own pages. No bucket can be called `-`, so they hide no object of a bucket in the
+/// path.
 const HEALTH: &str = "/-/health";
 const READY: &str = "/-/ready";
 const METRICS: &str = "/-/metrics";
@@ -226,8 +226,12 @@ impl Router {
             headers.insert("x-amz-request-id", id);
         }
         let (status, time) = (response.status(), started.elapsed());
-        self.metrics.count(&method, status, time, length.unwrap_or(0));
-        if response.extensions().get::<OwnPage>().is_none() {
+        // Probes, scrapes and dashboards would hide how clients fare: a probe that is answered with
+        // 503 is no error of theirs.
+        if response.extensions().get::<OwnPage>().is_some() {
+            self.metrics.count_own_page(status);
+        } else {
+            self.metrics.count(&method, status, time, length.unwrap_or(0));
             self.gateway.health.activity.count(&method, status, time, length.unwrap_or(0));
         }
         // Queries may hold signatures and are not logged.
@@ -255,14 +259,11 @@ impl Router {
             |headers: &HeaderMap| self.cors.addresses.is_server_page(headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
         let shares_origin_of_dashboard =
             method == Method::GET && self.dashboard.is_enabled() && self.addresses.is_bucketless(&head.headers);
-        let mut response = match facts.path {
-            path if (path == "/-" || path.starts_with("/-/")) && is_server_page(&head.headers) => {
-                // Boxed, so that other requests don't carry its future.
-                let mut response = Box::pin(self.server_page(&method, &head.uri, &head.headers, peer.address)).await;
-                response.extensions_mut().insert(OwnPage);
-                response
-            }
-            _ => match with_timeout(self.call_s3(head, body), &progress).await {
+        let is_own_page = (facts.path == "/-" || facts.path.starts_with("/-/")) && is_server_page(&head.headers);
+        let mut response = match is_own_page {
+            // Boxed, so that other requests don't carry its future.
+            true => Box::pin(self.server_page(&method, &head.uri, &head.headers, peer.address)).await,
+            false => match with_timeout(self.call_s3(head, body), &progress).await {
                 Ok(Ok(mut response)) => {
                     finish_response(&mut response, facts);
                     response
@@ -291,6 +292,9 @@ impl Router {
         // the status of the next response for the status of this one.
         if !progress.is_ended() || (expects_continue && is_empty) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if is_own_page {
+            response.extensions_mut().insert(OwnPage);
         }
         response
     }
@@ -412,6 +416,23 @@ mod tests {
             assert!(SERVER_PAGES.iter().all(|page| body.contains(page)), "{body}");
         }
         assert!(!ask(&router, "/-x/health").await.1.contains("no such page"), "only a segment of its own is reserved");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn probes_that_are_answered_with_503_are_no_errors_of_clients() {
+        let test = TestGateway::new();
+        let router = Router::new(test.gateway.clone(), None, &Settings::default());
+        test.gateway.health.readiness.report("staging", Some("staging is full".to_owned()));
+        assert_eq!(ask(&router, "/-/ready").await.0, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
+        assert_eq!(ask(&router, "/photos/none").await.0, StatusCode::FORBIDDEN);
+        let metrics = test.gateway.render_metrics(&router.metrics);
+        let counted = |name: &str| metrics.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>();
+        assert_eq!(counted("fulgurite_requests_total"), ["fulgurite_requests_total{method=\"GET\",status=\"4xx\"} 1"]);
+        assert_eq!(
+            counted("fulgurite_own_page_requests_total"),
+            ["fulgurite_own_page_requests_total{status=\"2xx\"} 1", "fulgurite_own_page_requests_total{status=\"5xx\"} 1"]
+        );
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -44,6 +44,8 @@ const DAY_MS: i64 = 86_400_000;
 pub(crate) struct Jobs {
     /// When the server was started.
     pub(crate) started: tokio::time::Instant,
+    /// The same, in milliseconds since 1970.
+    pub(crate) started_ms: i64,
     /// Wakes housekeeping, when a restore was requested.
     pub(crate) wake: Notify,
     /// Default restore quota of an account.
@@ -72,6 +74,7 @@ impl Jobs {
     pub(crate) fn new(restore_quota: Quota) -> Self {
         Self {
             started: tokio::time::Instant::now(),
+            started_ms: now_ms(),
             wake: Notify::new(),
             restore_quota,
             last_restored: Mutex::default(),
@@ -386,7 +389,9 @@ impl Gateway {
             Ok(_) if !matches!(self.archive.staging().is_marked(), Ok(true)) => {
                 Some("staging is absent: its folder has no mark of this archive. Is the disk mounted?".to_owned())
             }
-            Ok(_) => None,
+            Ok(staged) => self.transfers.still_refused(&staged).map(|bytes| {
+                format!("staging has too little room: a put of {bytes} bytes was refused, and doesn't fit until a set is written")
+            }),
             Err(_) => Some("the catalogue can't be read; see the log for the reason".to_owned()),
         };
         self.health.readiness.report("staging", reason);
@@ -450,6 +455,28 @@ mod tests {
         std::fs::remove_file(&keys).expect("removed");
         test.gateway.check_disks();
         assert!(is_reported() && keys.exists());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_that_refuses_puts_is_not_ready_until_they_fit_although_some_bytes_are_free() {
+        let test = TestGateway::with_staging_limit(1);
+        let gateway = &test.gateway;
+        let not_ready = || {
+            gateway.check_staging();
+            gateway.health.readiness.reasons()
+        };
+        test.put("moon", &vec![1; 600 << 10]).await;
+        assert_eq!(not_ready(), Vec::<String>::new());
+        assert!(gateway.transfers.check_room(600 << 10).is_err());
+        assert!(not_ready().concat().contains("a put of 614400 bytes was refused"), "{:?}", not_ready());
+        // A smaller one is accepted, which helps the client of the other no more than a set that
+        // fails.
+        gateway.transfers.check_room(100 << 10).expect("it fits");
+        gateway.write_sets(|_| Err::<(), _>(fulgurite_archive::ArchiveError::Stopped)).expect_err("stopped");
+        assert_eq!(not_ready().len(), 1);
+        gateway.write_sets(|archive| archive.flush(&LogWatcher)).expect("a set");
+        assert_eq!(not_ready(), Vec::<String>::new());
+        assert_eq!(gateway.transfers.room.refused_puts(), 1);
     }
 
     #[cfg(unix)]

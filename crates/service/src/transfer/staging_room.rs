@@ -1,7 +1,7 @@
 //! Room in staging: decides which puts fit, and when a set must be written to make room.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fulgurite_archive::staging::Free;
@@ -31,7 +31,11 @@ pub(crate) struct Room {
     pub(super) limit: Option<u64>,
     /// True if a put was refused for lack of room since the last set was begun.
     refused: AtomicBool,
+    /// Puts that were refused since the start.
+    refused_puts: AtomicU64,
     reported: Mutex<Reported>,
+    /// Size of the smallest refused put that may still not fit.
+    least_refused: Mutex<Option<u64>>,
     /// Wakes the writer of sets.
     pub(crate) wanted: Notify,
 }
@@ -131,11 +135,17 @@ impl Room {
         Self { limit, ..Self::default() }
     }
 
-    /// Notes a refused put, for which a set should make room. Returns how many were refused since
-    /// the last report, if it is time for another one.
-    pub(super) fn refuse(&self) -> Option<u64> {
+    /// Notes a refused put, for which a set should make room. `would_fit`: `bytes` would fit if
+    /// nothing were staged. Returns how many were refused since the last report, if it is time for
+    /// another one.
+    pub(super) fn refuse(&self, bytes: u64, would_fit: bool) -> Option<u64> {
         self.refused.store(true, Ordering::Relaxed);
+        self.refused_puts.fetch_add(1, Ordering::Relaxed);
         self.wanted.notify_one();
+        if would_fit {
+            let mut least = self.least_refused.lock().expect("nothing panics while it holds this lock");
+            *least = Some(least.map_or(bytes, |least| least.min(bytes)));
+        }
         let mut reported = self.reported.lock().expect("nothing panics while it holds this lock");
         reported.refused += 1;
         let now = Instant::now();
@@ -157,6 +167,20 @@ impl Room {
 
     pub(crate) fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Number of puts that were refused since the start.
+    pub(crate) fn refused_puts(&self) -> u64 {
+        self.refused_puts.load(Ordering::Relaxed)
+    }
+
+    /// Size of the smallest refused put that doesn't fit yet, by this room. If it fits, it is
+    /// forgotten: its client would be accepted now. Puts that wouldn't fit in empty staging don't
+    /// count.
+    pub(super) fn still_refused(&self, fits: impl Fn(u64) -> bool) -> Option<u64> {
+        let mut least = self.least_refused.lock().expect("nothing panics while it holds this lock");
+        *least = least.filter(|bytes| !fits(*bytes));
+        *least
     }
 }
 
@@ -221,15 +245,31 @@ mod tests {
     async fn refused_puts_are_reported_together() {
         let room = Room::new(None);
         assert!(!room.was_refused());
-        assert_eq!([room.refuse(), room.refuse(), room.refuse()], [Some(1), None, None]);
+        let refuse = || room.refuse(1, true);
+        assert_eq!([refuse(), refuse(), refuse()], [Some(1), None, None]);
         assert!(room.was_refused());
         tokio::time::advance(REPORT_PERIOD).await;
-        assert_eq!([room.refuse(), room.refuse()], [Some(3), None]);
+        assert_eq!([refuse(), refuse()], [Some(3), None]);
         // The set reports the one that is left.
         room.begin_set();
         assert!(!room.was_refused());
         tokio::time::advance(REPORT_PERIOD).await;
-        assert_eq!(room.refuse(), Some(1));
+        assert_eq!((refuse(), room.refused_puts()), (Some(1), 6));
+    }
+
+    #[test]
+    fn the_smallest_refused_put_counts_until_it_fits() {
+        let room = Room::new(None);
+        let still_refused = |free| room.still_refused(|bytes| bytes <= free);
+        assert_eq!(still_refused(0), None);
+        for bytes in [300, 200, 400] {
+            room.refuse(bytes, true);
+        }
+        // No set makes room for this one.
+        room.refuse(100, false);
+        room.begin_set();
+        assert_eq!((still_refused(199), still_refused(200)), (Some(200), None));
+        assert_eq!(still_refused(0), None, "its client would have been accepted meanwhile");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fulgurite_archive::Upload;
 use fulgurite_archive::catalogue::StagedTotals;
+use fulgurite_archive::staging::Free;
 use fulgurite_format::FRAME_BYTES;
 use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
@@ -189,7 +190,8 @@ impl Transfers {
         if fits(bytes, self.room.limit, staged, free) {
             return Ok(());
         }
-        if let Some(refused) = self.room.refuse() {
+        let waiting = self.archive.reading().staged_totals().map_err(catalogue_failed)?;
+        if let Some(refused) = self.room.refuse(bytes, self.would_fit(bytes, &waiting, free)) {
             let limit = self.room.limit;
             tracing::warn!(
                 refused,
@@ -201,6 +203,20 @@ impl Transfers {
             );
         }
         Err(slow_down())
+    }
+
+    /// Whether content would fit if what waits were on platters.
+    fn would_fit(&self, bytes: u64, waiting: &StagedTotals, mut free: Free) -> bool {
+        for free in [&mut free.on_disk, &mut free.within_limit].into_iter().flatten() {
+            *free = free.saturating_add(waiting.stored_bytes);
+        }
+        fits(bytes, self.room.limit, 0, free)
+    }
+
+    /// Size of the smallest put that was refused and still doesn't fit, if there is one.
+    pub(crate) fn still_refused(&self, staged: &StagedTotals) -> Option<u64> {
+        let free = self.archive.staging().free();
+        self.room.still_refused(|bytes| fits(bytes, self.room.limit, staged.stored_bytes, free))
     }
 
     /// Bytes that can still be staged, if known.
