@@ -182,6 +182,7 @@ DECEPTIVE = {
     "first\u200b": "first\\u{200b}",
     "tab\tline\u2028end": "tab\\tline\\u{2028}end",
     "\u061c\u200f\u2066x\u2069": "\\u{61c}\\u{200f}\\u{2066}x\\u{2069}",
+    "soft\u00adjoined\u200d\ufe0f\U000e0041": "soft\\u{ad}joined\\u{200d}\\u{fe0f}\\u{e0041}",
     "\u05e9\u05dc\u05d5\u05dd": "\u05e9\u05dc\u05d5\u05dd",
 }
 

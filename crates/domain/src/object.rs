@@ -29,13 +29,21 @@ impl ObjectName {
     }
 }
 
-/// Whether a character is a control character, breaks a line, changes the direction of text, or has
-/// no width. The joiners of Persian, Indic scripts and emoji have none either, but are not hidden.
+/// Whether a character is a control character, breaks a line, changes the direction of text, or is
+/// usually invisible: Unicode's `Default_Ignorable_Code_Point` and the category `Cf`. That includes
+/// the joiners and variation selectors of Persian, Indic scripts and emoji: two names that differ
+/// only in one of them must not look the same.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
-    let has_no_width = matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}');
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || has_no_width || turns
+    let is_ignorable = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}');
+    let is_format = matches!(c,
+        '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}');
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || is_ignorable || is_format
 }
 
 impl fmt::Debug for ObjectName {
@@ -125,7 +133,18 @@ mod tests {
         assert_eq!(name.display(), "café\\u{1b}[31m\\xff/x");
         let misleading = ObjectName("b\u{202e}gpj.exe\u{200b}".as_bytes().to_vec());
         assert_eq!(misleading.display(), "b\\u{202e}gpj.exe\\u{200b}");
-        let persian = "می\u{200c}خواهم";
-        assert_eq!(ObjectName(persian.as_bytes().to_vec()).display(), persian);
+        let readable = "سلام दुनिया e\u{301}";
+        assert_eq!(ObjectName(readable.as_bytes().to_vec()).display(), readable);
+    }
+
+    #[test]
+    fn names_that_differ_only_in_an_invisible_character_look_different() {
+        let invisible = "\u{ad}\u{34f}\u{180e}\u{200b}\u{200c}\u{200d}\u{2060}\u{2061}\u{2064}\u{2065}\u{206a}\u{3164}\u{fe0f}\u{feff}\u{fff9}\u{e0041}";
+        for c in invisible.chars() {
+            let name = ObjectName(format!("moon{c}.tif").into_bytes());
+            assert_eq!(name.display(), format!("moon\\u{{{:x}}}.tif", c as u32));
+        }
+        // All of them, as Unicode 16 lists them, apart from control characters and separators.
+        assert_eq!(('\0'..=char::MAX).filter(|c| is_hidden(*c) && !c.is_control()).count(), 4_206 + 2);
     }
 }

@@ -3,10 +3,10 @@
 import { h } from "./dom.js";
 
 /**
- * Control characters, line and paragraph separators, and characters that have no width or change
- * the direction of text: with them, a name can look like another one.
+ * Control characters, line and paragraph separators, and characters that are usually invisible or
+ * change the direction of text: with them, a name can look like another one.
  */
-const HIDDEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]/gu;
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2028\u2029]/gu;
 /** @type {Record<string, string>} */
 const SHORT = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
 
@@ -16,7 +16,7 @@ const SHORT = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
  * @param {string} text
  */
 export function visible(text) {
-  return text.replace(HIDDEN, (hidden) => SHORT[hidden] ?? `\\u{${hidden.charCodeAt(0).toString(16)}}`);
+  return text.replace(HIDDEN, (hidden) => SHORT[hidden] ?? `\\u{${hidden.codePointAt(0)?.toString(16)}}`);
 }
 
 /**
