@@ -176,8 +176,8 @@ pub(crate) enum Command {
     /// Decode images of glass for archives, through a folder that their settings name
     ///
     /// Any number of workers, on several machines, can share a folder: mount it on each of them,
-    /// and set decode.folder in fulgurite.toml. The worker runs until Ctrl-C or SIGTERM, and
-    /// finishes the jobs that it has begun.
+    /// and set decode.folder in fulgurite.toml. The worker runs until Ctrl-C, SIGTERM or SIGHUP,
+    /// and finishes the jobs that it has begun.
     DecodeWorker(DecodeWorker),
     /// List open restores of a running server, what they wait for, and when they should be done
     ///
@@ -557,6 +557,10 @@ pub(crate) struct Serve {
     /// folders inside the archive's folder. An existing archive must have these stores
     #[arg(long = "store", value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
+    /// Fail if there is no archive, instead of creating one. For units and scripts: the disk of an
+    /// existing archive may not be mounted
+    #[arg(long)]
+    pub(crate) existing: bool,
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,

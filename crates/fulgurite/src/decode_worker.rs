@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use crate::args::DecodeWorker;
+use crate::signals::StopSignals;
 use crate::text::count;
 use crate::{Outcome, Session, diagnostics};
 
@@ -19,9 +20,9 @@ pub(crate) fn run(session: &Session, arguments: &DecodeWorker) -> Result<Outcome
     let worker = fulgurite_archive::DecodeWorker::open(&arguments.folder, threads, device.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals can't be received")?;
     // Registered before the worker announces itself, so that a stop right away is a clean one.
-    let mut terminate = {
+    let mut signals = {
         let _runtime = runtime.enter();
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?
+        StopSignals::new()?
     };
     session.answer(|| json!({ "folder": arguments.folder, "threads": threads, "gpu": device.gpu_name() }));
     session.say(&format!(
@@ -30,13 +31,7 @@ pub(crate) fn run(session: &Session, arguments: &DecodeWorker) -> Result<Outcome
         count(threads as u64, "thread"),
         device.gpu_name().map(|name| format!(" and the GPU {name}")).unwrap_or_default(),
     ));
-    let stopped = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-    };
-    let (totals, ended_early) = run_until(&runtime, stopped, |stop| worker.run(stop, &|text| diagnostics::note(text)));
+    let (totals, ended_early) = run_until(&runtime, signals.recv(), |stop| worker.run(stop, &|text| diagnostics::note(text)));
     let WorkerTotals { jobs, sectors, lost, refused } = totals;
     session.answer(|| json!({ "jobs": jobs, "sectors": sectors, "lost": lost, "refused": refused }));
     session.say(&format!(

@@ -20,6 +20,7 @@ use crate::heap;
 use crate::log;
 use crate::nested_stores;
 use crate::setup::{create_home, default_shape, new_settings, parse_stores};
+use crate::signals::StopSignals;
 use crate::text::{count, time};
 use crate::{Outcome, Session, current_folder};
 
@@ -52,6 +53,9 @@ struct IssuedKey {
 pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     let folder = session.home().or_else(|_| current_folder())?;
     let is_new = !folder.join(settings::FILE).exists();
+    if is_new && serve.existing {
+        bail!("no archive in {}: is its disk mounted? Without --existing, `serve` would create an archive there", folder.display());
+    }
     let mut settings = Settings::read(&folder)?;
     if let Some(listen) = serve.listen {
         settings.listen = listen;
@@ -86,8 +90,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     runtime.block_on(async {
         // Registered before the server announces its address, so that a client that stops it right
         // away stops it gracefully.
-        let mut terminate =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?;
+        let mut signals = StopSignals::new()?;
         let region = settings.region.clone();
         let served = archive.clone();
         let server = Server::open(listener, archive, settings, events)?;
@@ -112,13 +115,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
                 let _ = tokio::task::spawn_blocking(heap::trim).await;
             }
         });
-        let stop = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        };
-        server.serve(stop).await?;
+        server.serve(async move { signals.recv().await }).await?;
         // What can be saved is saved again when the archive is closed, right after this.
         served.check_in_place()?;
         Ok(Outcome::Good)

@@ -1,6 +1,7 @@
 //! `audit run`: checks what is due.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,7 +113,7 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
     Ok(outcome.worst(standing).worst(status::unfinished(session, &imports)))
 }
 
-/// Stops the run on Ctrl-C or SIGTERM, or after a time.
+/// Stops the run on Ctrl-C, SIGTERM or SIGHUP, or after a time.
 pub(super) fn stop_on_signals(stop: Arc<Stop>, time: Option<Duration>) -> Result<()> {
     crate::signals::on_stop(time, move || stop.stop())
 }
@@ -187,7 +188,8 @@ impl<'a> Reporter<'a> {
             "message": "checked copies",
             "batchStat": { "nodeInfo": nodes },
         });
-        eprintln!("{line}");
+        // If standard error is closed, as after SIGHUP, the run goes on.
+        let _ = writeln!(io::stderr(), "{line}");
     }
 
     fn finish(&mut self) {

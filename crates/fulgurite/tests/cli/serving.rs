@@ -89,6 +89,59 @@ fn the_log_of_a_server_tells_its_end_but_not_each_request() {
     assert!(log.contains("stopped"), "{log}");
 }
 
+/// Starts a server through `env`, which can set what a signal does at first. Its log is in `log`.
+#[cfg(target_os = "linux")]
+fn start_with_signals(place: &Sandbox, signals: &str) -> Server {
+    let plain = place.command();
+    let mut command = Command::new("env");
+    command.arg(signals).arg(plain.get_program()).args(plain.get_args());
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?)))).env_remove("RUST_LOG");
+    command.current_dir(plain.get_current_dir().expect("a folder"));
+    command.args(["--json", "serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = command.stderr(fs::File::create(place.path("log")).expect("created")).spawn().expect("env");
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    assert!(line.contains("endpoint"), "{line:?}");
+    Server { process }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_stops_the_server_gracefully_unless_it_was_started_to_ignore_it() {
+    let place = Sandbox::new(2, &["--set", "1+1", "--platter-mib", "8"]);
+    let hang_up = |server: &Server| {
+        let killed = Command::new("kill").arg("-HUP").arg(server.process.id().to_string()).status().expect("kill");
+        assert!(killed.success());
+    };
+    let mut server = start_with_signals(&place, "--default-signal=HUP");
+    wait_until("the socket is there", || place.path("a/control.sock").exists());
+    hang_up(&server);
+    assert_eq!(server.process.wait().expect("it ends").code(), Some(0));
+    let log = String::from_utf8(place.read("log")).expect("text");
+    assert!(log.contains("stopped") && !place.path("a/control.sock").exists(), "{log}");
+
+    // As with `nohup`.
+    let server = start_with_signals(&place, "--ignore-signal=HUP");
+    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).expect("a status");
+    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    assert_eq!(ignored.map(|mask| mask & 1), Some(1), "it is still ignored while the server runs: {status}");
+    server.stop();
+}
+
+#[test]
+fn a_server_of_an_existing_archive_creates_none_where_its_disk_should_be() {
+    let place = Sandbox::empty();
+    fs::create_dir(place.path("a")).expect("a mount point");
+    let serve = ["serve", "--existing", "--listen", "127.0.0.1:0"];
+    place.run(&serve).fails_with(1, "is its disk mounted?");
+    assert_eq!(fs::read_dir(place.path("a")).expect("a folder").count(), 0, "it stays empty");
+    announced(&place);
+    // It gets as far as the port.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    place.run(&["serve", "--existing", "--listen", &address]).fails_with(1, "can't listen on");
+}
+
 #[test]
 fn a_taken_port_is_reported_before_anything_is_created() {
     let place = Sandbox::empty();
