@@ -124,10 +124,17 @@ pub struct SetFixity {
 
 impl SetFixity {
     /// How many further platters of the set may be lost without losing content of it. 0 also if
-    /// too many are out of reach already; those may come back.
+    /// too few are usable already; see [`platters_short`](Self::platters_short).
     #[must_use]
     pub fn platters_to_spare(&self) -> u16 {
         self.usable.saturating_sub(self.shape.information)
+    }
+
+    /// How many usable platters the set lacks to replace the others. Those may come back, and a
+    /// damaged platter may still hold what is needed.
+    #[must_use]
+    pub fn platters_short(&self) -> u16 {
+        self.shape.information.saturating_sub(self.usable)
     }
 }
 
@@ -160,6 +167,17 @@ impl ObjectFixity {
     #[must_use]
     pub fn platters_to_spare(&self) -> Option<u16> {
         if self.staged.is_some() { None } else { self.sets.iter().map(SetFixity::platters_to_spare).min() }
+    }
+
+    /// How many usable platters a set lacks to replace one that holds a part of the object; 0 if
+    /// the object can be read.
+    #[must_use]
+    pub fn platters_short(&self) -> u16 {
+        if self.staged.is_some() {
+            return 0;
+        }
+        let is_needed = |set: &&SetFixity| self.shards.iter().any(|copy| copy.set == set.id && !copy.state.is_usable());
+        self.sets.iter().filter(is_needed).map(SetFixity::platters_short).max().unwrap_or(0)
     }
 
     /// The worst state of all copies.

@@ -111,7 +111,13 @@ fn write(out: &mut impl Write, fixity: &ObjectFixity) -> Result<()> {
     }
     for set in &fixity.sets {
         let (shape, usable, spare) = (set.shape, set.usable, set.platters_to_spare());
-        writeln!(out, "  set {} of {shape}: {usable} platters usable, {spare} of them to spare", set.id)?;
+        match set.platters_short() {
+            0 => writeln!(out, "  set {} of {shape}: {usable} platters usable, {spare} of them to spare", set.id)?,
+            short => writeln!(out, "  set {} of {shape}: {usable} platters usable, {short} TOO FEW to replace the others", set.id)?,
+        }
+    }
+    if fixity.platters_short() > 0 {
+        writeln!(out, "  it can't be read now, except for what damaged platters still hold")?;
     }
     Ok(())
 }

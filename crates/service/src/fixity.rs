@@ -32,6 +32,7 @@ pub fn to_json(fixity: &ObjectFixity) -> Value {
         "digests": { "sha256": row.record.sha256.to_string() },
         "oldest_verified": time(fixity.oldest_verified()),
         "platters_to_spare": fixity.platters_to_spare(),
+        "platters_short": fixity.platters_short(),
         "copies": copies,
         "sets": fixity.sets.iter().map(set_json).collect::<Vec<_>>(),
     })
@@ -111,6 +112,7 @@ fn set_json(set: &SetFixity) -> Value {
         },
         "usable": set.usable,
         "platters_to_spare": set.platters_to_spare(),
+        "platters_short": set.platters_short(),
         "oldest_verified": time(set.oldest_verified),
     })
 }

@@ -191,6 +191,23 @@ fn a_missing_platter_keeps_its_date_and_a_repair_says_what_was_found() {
 }
 
 #[test]
+fn an_object_that_one_more_loss_would_end_differs_from_one_that_is_lost() {
+    let home = Home::new(2, 1);
+    let archive = flushed(&home);
+    let own = fixity(&archive, "00").shards[0].platter;
+    let others: Vec<_> = platters(&archive).into_iter().map(|row| row.place.platter).filter(|platter| *platter != own).collect();
+    let lose = |platter| {
+        fs::remove_file(platter_file(&home, platter)).expect("removed");
+        archive.verify_platter(platter, &Unwatched).expect("looked for");
+        let now = fixity(&archive, "00");
+        (now.platters_to_spare(), now.sets[0].platters_short(), now.platters_short())
+    };
+    assert_eq!(lose(others[0]), (Some(0), 0, 0));
+    assert_eq!(lose(others[1]), (Some(0), 1, 0), "the platter that holds the object is good");
+    assert_eq!(lose(own), (Some(0), 2, 2));
+}
+
+#[test]
 fn a_damaged_platter_keeps_its_date_until_it_is_replaced() {
     let home = Home::new(2, 1);
     let archive = flushed(&home);

@@ -14,6 +14,23 @@ fn fill(place: &Sandbox) {
 }
 
 #[test]
+fn fixity_tells_an_object_that_is_lost_from_one_that_can_lose_no_more_platters() {
+    let place = Sandbox::new(2, &["--set=1+1"]);
+    place.write("moon", noise(1, 1_000));
+    place.good(&["put", "moon", "--flush"]);
+    let platters = place.platters();
+    for (position, line, short) in [(1, "0 of them to spare", 0), (0, "1 TOO FEW", 1)] {
+        let platter = platters.iter().find(|platter| platter.position == position).expect("listed");
+        fs::remove_file(&platter.file).expect("removed");
+        assert_eq!(place.run(&["verify", "-q"]).status, 1);
+        let shown = place.run(&["fixity", "moon"]);
+        assert!(shown.text().contains(line) && shown.text().contains("can't be read") == (short > 0), "{shown:?}");
+        let json = place.run(&["fixity", "moon", "--json"]).json();
+        assert_eq!((&json["platters_to_spare"], &json["platters_short"]), (&0.into(), &short.into()), "{json}");
+    }
+}
+
+#[test]
 fn a_set_survives_the_loss_of_as_many_platters_as_its_redundancy() {
     let place = Sandbox::new(6, &[]);
     fill(&place);

@@ -74,6 +74,7 @@ impl Gateway {
             "state": fixity.worst_state().map(CopyState::word),
             "oldest_verified": fixity.oldest_verified().and_then(rfc_3339),
             "platters_to_spare": fixity.platters_to_spare(),
+            "platters_short": fixity.platters_short(),
         })))
     }
 

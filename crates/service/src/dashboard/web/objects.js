@@ -8,17 +8,17 @@ import { table } from "./tables.js";
 
 /**
  * @typedef {{ key: string, bytes: number, created: string | null, class: string, is_staged: boolean, state: string | null,
- *   oldest_verified: string | null, platters_to_spare: number | null }} Listed
+ *   oldest_verified: string | null, platters_to_spare: number | null, platters_short: number }} Listed
  * @typedef {{ bucket: string, prefix: string, prefixes: string[], objects: Listed[], next: string | null }} Page
  * @typedef {{ kind: "staged", segments: string[], state: string, verified: string | null, damaged: string | null }} StagedCopy
  * @typedef {{ kind: "platter", platter: string, set: string, position: number, store: string | null, offset: number,
  *   stored_bytes: number, state: string, verified: string | null,
  *   last_check: { at: string, found: string } | null, repaired: { at: string, found: string } | null }} PlatterCopy
- * @typedef {{ set: string, information: number, redundancy: number, medium: string, usable: number, platters_to_spare: number,
+ * @typedef {{ set: string, information: number, redundancy: number, medium: string, usable: number, platters_to_spare: number, platters_short: number,
  *   oldest_verified: string | null }} SetFixity
  * @typedef {{ version_id: string | null, bytes: number, created: string | null, is_marker: boolean, is_staged: boolean }} Version
  * @typedef {{ bucket: string, key: string, version_id: string | null, bytes: number, stored_bytes: number, encrypted: boolean,
- *   digests: Record<string, string>, oldest_verified: string | null, platters_to_spare: number | null,
+ *   digests: Record<string, string>, oldest_verified: string | null, platters_to_spare: number | null, platters_short: number,
  *   copies: (StagedCopy | PlatterCopy)[], sets: SetFixity[], versions: Version[], has_more_versions: boolean }} Evidence
  */
 
@@ -101,7 +101,7 @@ async function listing(bucket, prefix, after, signal) {
       h("td", {}, listed.is_staged ? "staging" : "platters"),
       h("td", { class: "state" }, state(listed.state)),
       h("td", { class: "date" }, when(listed.oldest_verified)),
-      h("td", { class: "number" }, listed.platters_to_spare === null ? "–" : count(listed.platters_to_spare)),
+      h("td", { class: "number" }, spared(listed)),
     ),
   );
   const columns = [
@@ -136,7 +136,7 @@ async function object(bucket, key, versionId, signal) {
       ["Size", bytes(evidence.bytes)],
       ["Version", evidence.version_id ?? "unversioned"],
       ["Oldest verified copy", when(evidence.oldest_verified)],
-      ["Platters to spare", evidence.platters_to_spare === null ? "– (staged)" : count(evidence.platters_to_spare)],
+      ["Platters to spare", evidence.platters_to_spare === null ? "– (staged)" : spared(evidence)],
       ["Encrypted", evidence.encrypted ? "yes" : "no"],
     ]),
     h("p", {}, h("span", { class: "quiet" }, "SHA-256 "), h("code", {}, evidence.digests["sha256"] ?? "")),
@@ -147,6 +147,16 @@ async function object(bucket, key, versionId, signal) {
   content.push(h("h2", {}, "Versions"), versions(evidence));
   if (evidence.has_more_versions) content.push(h("p", { class: "quiet" }, "Older versions are left out."));
   return { title: key, content };
+}
+
+/**
+ * How many platters can still be lost, or how many are too few.
+ *
+ * @param {{ platters_to_spare: number | null, platters_short: number }} of
+ */
+function spared({ platters_to_spare, platters_short }) {
+  if (platters_short > 0) return h("span", { class: "bad" }, `✕ ${count(platters_short)} too few`);
+  return platters_to_spare === null ? "–" : count(platters_to_spare);
 }
 
 /** @param {Evidence} evidence */
@@ -190,7 +200,7 @@ function sets(evidence) {
       h("td", {}, set.medium),
       h("td", { class: "number" }, `${set.information} + ${set.redundancy}`),
       h("td", { class: "number" }, count(set.usable)),
-      h("td", { class: "number" }, count(set.platters_to_spare)),
+      h("td", { class: "number" }, spared(set)),
       h("td", { class: "date" }, when(set.oldest_verified, "not all")),
     ),
   );
