@@ -132,14 +132,14 @@ fn a_hangup_stops_the_server_gracefully_unless_it_was_started_to_ignore_it() {
 fn a_server_of_an_existing_archive_creates_none_where_its_disk_should_be() {
     let place = Sandbox::empty();
     fs::create_dir(place.path("a")).expect("a mount point");
-    let serve = ["serve", "--existing", "--listen", "127.0.0.1:0"];
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let serve = ["serve", "--existing", "--listen", &address];
     place.run(&serve).fails_with(1, "is its disk mounted?");
     assert_eq!(fs::read_dir(place.path("a")).expect("a folder").count(), 0, "it stays empty");
     announced(&place);
     // It gets as far as the port.
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
-    place.run(&["serve", "--existing", "--listen", &address]).fails_with(1, "can't listen on");
+    place.run(&serve).fails_with(1, "can't listen on");
 }
 
 #[test]
