@@ -12,7 +12,7 @@ use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
 use crate::store::{StoreError, distinct_texts};
-use crate::unread::{Hindrance, NoPlatter, UnavailableStore, Unread, store_names};
+use crate::unread::{Hindrance, NoPlatter, UnavailableStore, Unread, absent_text, store_names};
 
 /// An operation on an archive failed.
 #[derive(Debug, thiserror::Error)]
@@ -236,12 +236,16 @@ pub enum ArchiveError {
         is_unseen: bool,
     },
     /// No store is free to rebuild a platter on.
-    #[error("platter {platter} can't be rebuilt: {}", no_store(store))]
+    #[error("platter {platter} can't be rebuilt: {}", no_store(*platter, store, *needed, refused))]
     NoStoreFor {
         /// The platter.
         platter: PlatterId,
         /// The store it was on.
         store: String,
+        /// Bytes of the platter.
+        needed: u64,
+        /// Why the stores without another platter of the set can't take it.
+        refused: Vec<StoreError>,
     },
     /// The set can't be given up.
     #[error("set {set} was not given up: {why}")]
@@ -275,16 +279,16 @@ const UNSEEN_SETS: &str = "the rest of their sets was not seen when the catalogu
                            Mount or `fulgurite store add` what is missing, then `fulgurite catalogue rebuild` brings it up to date. \
                            If it is gone for good: `fulgurite catalogue forget --unseen`";
 
-fn no_store(store: &str) -> String {
-    if store == UNKNOWN_STORE {
-        return "its store is not known, and every store that can be used holds a platter of the same set. \
-                Add a store with `fulgurite store add FOLDER`"
-            .to_owned();
-    }
+fn no_store(platter: PlatterId, store: &str, needed: u64, refused: &[StoreError]) -> String {
+    let own = if store == UNKNOWN_STORE { "its store is not known, and " } else { "" };
+    let is_elsewhere_absent = |error: &&StoreError| error.hindrance() == Hindrance::Absent && error.store() != store;
+    let (absent, others): (Vec<_>, Vec<_>) = refused.iter().partition(is_elsewhere_absent);
+    let others = distinct_texts(others).into_iter().chain(absent_text(absent.into_iter().map(StoreError::store)));
+    let others: String = others.map(|why| format!(". {why}")).collect();
     format!(
-        "store {store} can't be used, and every other store that can be used holds a platter of the same set. \
-         If it is read-only, make it writable; if its disk is gone, change it and run `fulgurite store replace {store}`; or add a store with \
-         `fulgurite store add FOLDER`"
+        "{own}every store that can be used holds a platter of the same set{others}. It needs {needed} bytes on a store without one, beside \
+         what is there now: free that space, or add a store with `fulgurite store add FOLDER`; then `fulgurite scrub`, or \
+         `fulgurite recover {platter} --store NAME`"
     )
 }
 

@@ -29,11 +29,11 @@ use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
 use crate::uncatalogued::{count_unknown_staged, find_missing};
 use crate::unread::Hindrance;
-use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress};
+use crate::watch::{Trouble, Watcher, WithoutProgress};
 
 use objects::was_removed;
 use reading::{read_platter, record};
-use replacing::{Replacing, store_for};
+use replacing::{Targets, replace};
 use shared::SharedNumbers;
 
 pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
@@ -167,16 +167,16 @@ impl<'a> Scrub<'a> {
     fn replace(
         &mut self,
         set: &SetDescription,
-        replace: Replace,
+        selection: Replace,
         findings: &mut [PlatterFinding],
         open: &mut OpenSet,
         reader: &mut SetReader<'_>,
     ) -> Result<(), ArchiveError> {
         let archive = self.archive;
-        if findings.iter().any(|finding| replace.includes(finding)) {
+        if findings.iter().any(|finding| selection.includes(finding)) {
             self.watcher.stage("writing replacement platters", None);
         }
-        self.report.left += findings.iter().filter(|finding| !finding.is_sound() && !replace.includes(finding)).count() as u64;
+        self.report.left += findings.iter().filter(|finding| !finding.is_sound() && !selection.includes(finding)).count() as u64;
         // Every repair may move a platter, and its new store must not get another one of the set
         // (I3).
         let mut set = set.clone();
@@ -187,14 +187,13 @@ impl<'a> Scrub<'a> {
         while std::mem::take(&mut changed) {
             for position in 0..set.shape.platters() {
                 let finding = &mut findings[usize::from(position)];
-                if !replace.includes(finding) || attempts[usize::from(position)] == REPLACE_ATTEMPTS {
+                if !selection.includes(finding) || attempts[usize::from(position)] == REPLACE_ATTEMPTS {
                     continue;
                 }
                 let found = (finding.state(), finding.lost_sectors);
-                let rebuilt = store_for(archive, &set, position)
-                    .and_then(|store| Replacing { archive, set: &set, position, found, target: &*store }.run(reader, &Unwatched));
-                match rebuilt {
-                    Ok(()) => {
+                let targets = Targets::find(archive, &set, position);
+                match replace(archive, &set, position, found, targets, reader, &WithoutProgress(self.watcher)) {
+                    Ok(_) => {
                         self.report.rebuilt += u64::from(attempts[usize::from(position)] == 0);
                         attempts[usize::from(position)] += 1;
                         changed = true;

@@ -142,10 +142,14 @@ impl OutOfReach {
     }
 }
 
-/// Passes on only waits and stops, for work that was counted before.
+/// Passes on everything but progress, for work that was counted before.
 pub(crate) struct WithoutProgress<'a>(pub(crate) &'a dyn Watcher);
 
 impl Watcher for WithoutProgress<'_> {
+    fn trouble(&self, trouble: Trouble<'_>) {
+        self.0.trouble(trouble);
+    }
+
     fn waits(&self) {
         self.0.waits();
     }

@@ -117,7 +117,9 @@ pub(crate) enum Command {
     },
     /// Verify, then recover damaged and missing platters from the rest of their sets
     ///
-    /// Absent or unreadable platters are left alone, because they may come back intact.
+    /// Absent or unreadable platters are left alone, because they may come back intact. A platter
+    /// whose own store is full, or can't be written to, goes to the store with the most free space
+    /// that has no platter of its set.
     Scrub {
         /// Also recover the platters of absent stores, onto stores without a platter of the same
         /// set
@@ -157,8 +159,8 @@ pub(crate) enum Command {
     Recover {
         /// Identifier of the platter, or the beginning of it
         platter: String,
-        /// Store to write it to. Default: the platter's own store, or one without a platter of the
-        /// same set
+        /// Store to write it to. Default: the platter's own store or, if it is full or can't be
+        /// written to, one without a platter of the same set
         #[arg(long, value_name = "NAME")]
         store: Option<String>,
     },

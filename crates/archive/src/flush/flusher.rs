@@ -22,6 +22,7 @@ use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
+use crate::store::StoreError;
 use crate::watch::{OutOfReach, Trouble, Unwatched, Watcher};
 
 /// All rows have higher numbers, or lower ones.
@@ -167,12 +168,23 @@ pub(super) struct Flusher<'scope, 'env> {
     only_full: bool,
     /// Later versions stay staged.
     up_to: VersionRowId,
+    /// Stores that refused a platter. They are chosen last, and not never: the reason may pass.
+    refusing: HashSet<String>,
     report: FlushReport,
 }
 
 impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self { archive, scope, kept: HashMap::new(), finishing: None, only_full: false, up_to: EVERYTHING, report: FlushReport::default() }
+        Self {
+            archive,
+            scope,
+            kept: HashMap::new(),
+            finishing: None,
+            only_full: false,
+            up_to: EVERYTHING,
+            refusing: HashSet::new(),
+            report: FlushReport::default(),
+        }
     }
 
     /// Writes everything that is staged now, and reports all that this flusher did. Beside clients
@@ -268,10 +280,23 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     }
 
     fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
+        let mut refused: Vec<StoreError> = Vec::new();
         loop {
-            let error = match self.write_set(watcher) {
+            let error = match self.write_set(&mut refused, watcher) {
                 Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
-                result => return result,
+                // All of the set is still staged, so it can be written to other stores.
+                Err(ArchiveError::Store(error)) if refused.iter().all(|other| other.store() != error.store()) => {
+                    self.refusing.insert(error.store().to_owned());
+                    refused.push(error);
+                    continue;
+                }
+                Ok(written) => {
+                    for error in &refused {
+                        watcher.trouble(Trouble::Note(&format!("{error}. The set was written to other stores")));
+                    }
+                    return Ok(written);
+                }
+                Err(error) => return Err(error),
             };
             // Staged bytes of the set being finished may be released at any moment, and would then
             // look unreadable.
@@ -286,8 +311,10 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     }
 
     /// Plans and writes one set of staged versions, skipping those that can't be written and those
-    /// on the set that is still being finished. [`WrittenSet::finish`] does the rest.
-    fn write_set(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
+    /// on the set that is still being finished. [`WrittenSet::finish`] does the rest. Stores that
+    /// have `refused` a platter of this set are not asked again; if too few are left, their errors
+    /// go into the error that says so.
+    fn write_set(&mut self, refused: &mut Vec<StoreError>, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         let archive = self.archive;
         let bounds = bounds(archive);
         let nothing = HashMap::new();
@@ -312,7 +339,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         // A removal may have been interrupted after its catalogue transaction. Once its tombstone
         // is on a platter, nothing records that any more, so complete the removal first.
         finish_removals(archive, &tombstones)?;
-        let stores = choose_stores(archive.stores(), &plan)?;
+        let stores = choose_stores(archive.stores(), &plan, refused, &self.refusing)?;
         let set = SetDescription {
             id: SetId(random()),
             shape: plan.shape,

@@ -1,7 +1,7 @@
 //! Planning: the limits of a set, the staged versions that go onto it, and the stores of its
 //! platters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::catalogue::{VersionRow, VersionRowId};
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, Proportions, SetPlan, disk_geometry};
 use crate::paging::Pager;
-use crate::store::{PlatterStore, StoreError, check_all, platter_bytes};
+use crate::store::{PlatterStore, StoreError, check_all, check_room, platter_bytes};
 
 /// Memory per staged version while a set is planned and written, without its data records.
 const ITEM_MEMORY_BYTES: u64 = 512;
@@ -131,25 +131,31 @@ pub(super) fn gather(
     Ok(gathered)
 }
 
-/// Chooses the stores for the platters of a set: those with the most free space. A store that
-/// doesn't report its free space is assumed to have enough.
-pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
+/// Chooses the stores for the platters of a set: those with the most free space, without those that
+/// have `refused` a platter of this set. Stores that are `avoided` come last.
+pub(super) fn choose_stores(
+    stores: &[Arc<dyn PlatterStore>],
+    plan: &SetPlan,
+    refused: &mut Vec<StoreError>,
+    avoided: &HashSet<String>,
+) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
     let needed = platter_bytes(plan.medium, plan.geometry);
     let mut others = Vec::new();
     let mut usable = Vec::new();
     for (store, checked) in stores.iter().zip(check_all(stores)) {
-        match (checked.and_then(|()| store.check_writable()), store.free_bytes()) {
-            (Err(error), _) => others.push(error),
-            (Ok(()), Some(free)) if free < needed => {
-                others.push(StoreError::Full { store: store.name().to_owned(), place: store.place(), free, needed });
-            }
-            (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
+        if refused.iter().any(|error| error.store() == store.name()) {
+            continue;
+        }
+        match checked.and_then(|()| check_room(&**store, needed)) {
+            Err(error) => others.push(error),
+            Ok(free) => usable.push((free, store.clone())),
         }
     }
     if usable.len() < usize::from(plan.shape.platters()) {
+        others.append(refused);
         return Err(ArchiveError::TooFewStores { shape: plan.shape, available: usable.len(), others });
     }
     // The sort is stable: stores with equal free space keep the order of the settings.
-    usable.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
+    usable.sort_by_key(|(free, store)| (avoided.contains(store.name()), std::cmp::Reverse(*free)));
     Ok(usable.into_iter().take(plan.shape.platters().into()).map(|(_, store)| store).collect())
 }

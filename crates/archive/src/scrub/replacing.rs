@@ -1,6 +1,7 @@
 //! Replaces platters: rebuilds one from its set, reads it back, and only then makes it visible on
 //! its store.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use fulgurite_domain::{PlatterId, TrackIndex};
@@ -10,12 +11,12 @@ use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 use super::reading::{read_headers, read_tracks, record};
 use super::{PlatterFinding, PlatterState, set_with};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::SetDescription;
+use crate::catalogue::{PlatterPlace, SetDescription};
 use crate::set_reader::{OpenSet, SetReader};
-use crate::store::{PlatterFile, PlatterSink, PlatterStore, StoreError, read_exact_at};
+use crate::store::{PlatterFile, PlatterSink, PlatterStore, StoreError, check_room, read_exact_at};
 use crate::store_snapshot::{FoundPlatter, StoreSnapshot};
 use crate::unread::Loaded;
-use crate::watch::{Unwatched, Watcher};
+use crate::watch::{Trouble, Unwatched, Watcher};
 
 impl Archive {
     /// Rebuilds a platter from its set and writes it to `store` or, if `None`, to the store that
@@ -28,22 +29,21 @@ impl Archive {
     /// catalogue.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
-        let target = match store {
+        let targets = match store {
             Some(name) => {
                 let target = self.store(name).ok_or_else(|| ArchiveError::UnknownStore(name.to_owned()))?;
-                if let Some(other) = set.platters.iter().find(|place| place.store == name && place.platter != platter) {
-                    return Err(ArchiveError::SharedStore { store: name.to_owned(), other: other.platter });
+                if let Some(other) = platter_beside(&StoreSnapshot::take(self), &set, position, name) {
+                    return Err(ArchiveError::SharedStore { store: name.to_owned(), other });
                 }
-                target.check_writable()?;
-                target.clone()
+                check_room(&**target, set.platter_bytes())?;
+                Targets { usable: vec![target.clone()], refused: Vec::new() }
             }
-            None => store_for(self, &set, position)?,
+            None => Targets::find(self, &set, position),
         };
         let mut reader = SetReader::new(&self.rebuilding, self.threads());
         watcher.stage("rebuilding", Some(set.geometry.content_bytes()));
         let found = self.last_state(&set, position)?;
-        Replacing { archive: self, set: &set, position, found, target: &*target }.run(&mut reader, watcher)?;
-        Ok(target.name().to_owned())
+        replace(self, &set, position, found, targets, &mut reader, watcher)
     }
 
     /// The state of a platter and its lost sectors, as far as stores and catalogue tell without
@@ -63,32 +63,82 @@ impl Archive {
     }
 }
 
-/// Chooses the store for a replacement platter: its own if that can be written to, or else the one
-/// with the most free space that has no platter of the set.
-pub(super) fn store_for(archive: &Archive, set: &SetDescription, position: u16) -> Result<Arc<dyn PlatterStore>, ArchiveError> {
-    let own = &set.platters[usize::from(position)].store;
-    if let Some(store) = archive.store(own).filter(|store| store.check_writable().is_ok()) {
-        return Ok(store.clone());
-    }
-    let free =
-        |store: &&Arc<dyn PlatterStore>| store.check_writable().is_ok() && set.platters.iter().all(|place| place.store != store.name());
-    // As in a flush, a store that doesn't report its free space is assumed to have enough.
-    let store = archive.stores().iter().filter(free).max_by_key(|store| store.free_bytes().unwrap_or(u64::MAX));
-    store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })
+/// Another platter of the set that is on a store, by the catalogue or actually (I3).
+fn platter_beside(snapshot: &StoreSnapshot, set: &SetDescription, position: u16, store: &str) -> Option<PlatterId> {
+    let own = set.platters[usize::from(position)].platter;
+    let is_there = |place: &PlatterPlace| place.store == store || snapshot.find(place).is_ok_and(|found| found.store == store);
+    set.platters.iter().filter(|place| place.platter != own).find(|place| is_there(place)).map(|place| place.platter)
 }
 
-pub(super) struct Replacing<'a> {
-    pub(super) archive: &'a Archive,
-    pub(super) set: &'a SetDescription,
-    pub(super) position: u16,
-    /// The state in which the platter was found, and its lost sectors.
-    pub(super) found: (PlatterState, u64),
-    pub(super) target: &'a dyn PlatterStore,
+/// Stores for a replacement platter.
+pub(super) struct Targets {
+    /// Those that have room for it, the best first.
+    usable: Vec<Arc<dyn PlatterStore>>,
+    /// Why others without another platter of the set can't take it.
+    refused: Vec<StoreError>,
+}
+
+impl Targets {
+    /// The platter's own store, then those without a platter of the set, by free space. The damaged
+    /// platter stays until the new one has been read back, so each needs room for one more.
+    pub(super) fn find(archive: &Archive, set: &SetDescription, position: u16) -> Self {
+        let own = &set.platters[usize::from(position)].store;
+        let snapshot = StoreSnapshot::take(archive);
+        let (mut usable, mut refused) = (Vec::new(), Vec::new());
+        for store in archive.stores() {
+            let is_own = store.name() == own;
+            if !is_own && platter_beside(&snapshot, set, position, store.name()).is_some() {
+                continue;
+            }
+            match check_room(&**store, set.platter_bytes()) {
+                Ok(free) => usable.push((!is_own, Reverse(free), store.clone())),
+                Err(error) => refused.push(error),
+            }
+        }
+        usable.sort_by_key(|(is_other, free, _)| (*is_other, *free));
+        Self { usable: usable.into_iter().map(|(_, _, store)| store).collect(), refused }
+    }
+}
+
+/// Writes a replacement platter to the first of the stores that takes it, and returns the store's
+/// name. `found` is the state in which the platter was found, and its lost sectors.
+pub(super) fn replace(
+    archive: &Archive,
+    set: &SetDescription,
+    position: u16,
+    found: (PlatterState, u64),
+    Targets { usable, mut refused }: Targets,
+    reader: &mut SetReader<'_>,
+    watcher: &dyn Watcher,
+) -> Result<String, ArchiveError> {
+    let place = &set.platters[usize::from(position)];
+    for target in usable {
+        match (Replacing { archive, set, position, found, target: &*target }).run(reader, watcher) {
+            Ok(()) => {
+                if let Some(why) = refused.iter().find(|error| error.store() == place.store) {
+                    let text = format!("platter {} was written to store {}: {why}", place.platter, target.name());
+                    watcher.trouble(Trouble::Note(&text));
+                }
+                return Ok(target.name().to_owned());
+            }
+            Err(ArchiveError::Store(error)) => refused.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ArchiveError::NoStoreFor { platter: place.platter, store: place.store.clone(), needed: set.platter_bytes(), refused })
+}
+
+struct Replacing<'a> {
+    archive: &'a Archive,
+    set: &'a SetDescription,
+    position: u16,
+    found: (PlatterState, u64),
+    target: &'a dyn PlatterStore,
 }
 
 impl Replacing<'_> {
     /// Rebuilds the platter on its store, reads it back, and records its location.
-    pub(super) fn run(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+    fn run(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let Self { archive, set, position, found, target } = *self;
         let place = &set.platters[usize::from(position)];
         let mut sink = self.write(reader, watcher)?;

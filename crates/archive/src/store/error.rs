@@ -82,6 +82,14 @@ pub enum StoreError {
         /// Bytes of the platter.
         needed: u64,
     },
+    /// Its file system has no room for another file.
+    #[error("store {store} ({place}) has no room for another file: its file system has no free inodes")]
+    NoFreeFiles {
+        /// Name in the settings.
+        store: String,
+        /// Location of the store.
+        place: String,
+    },
     /// Its platters can be read, but this user can't write any to it.
     #[error("store {store} ({place}) can't be written to: {source}")]
     ReadOnly {
@@ -220,6 +228,22 @@ fn misplaced(MisplacedStore { store, place, found_in, found_at, holds }: &Mispla
 }
 
 impl StoreError {
+    /// Name of the store in the settings.
+    pub(crate) fn store(&self) -> &str {
+        match self {
+            Self::Misplaced(misplaced) => &misplaced.store,
+            Self::Unmarked { store, .. }
+            | Self::BadMark { store, .. }
+            | Self::Foreign { store, .. }
+            | Self::Taken { store, .. }
+            | Self::Unfit { store, .. }
+            | Self::Full { store, .. }
+            | Self::NoFreeFiles { store, .. }
+            | Self::ReadOnly { store, .. }
+            | Self::Io { store, .. } => store,
+        }
+    }
+
     /// Name of the store of the same archive whose disk is in this place.
     #[must_use]
     pub fn is_disk_of(&self) -> Option<&str> {
@@ -260,7 +284,9 @@ impl StoreError {
             Self::Unmarked { .. } | Self::BadMark { .. } | Self::Foreign { .. } | Self::Misplaced(_) | Self::Taken { .. } => {
                 Hindrance::Absent
             }
-            Self::Unfit { .. } | Self::Full { .. } | Self::ReadOnly { .. } | Self::Io { .. } => Hindrance::Unreadable,
+            Self::Unfit { .. } | Self::Full { .. } | Self::NoFreeFiles { .. } | Self::ReadOnly { .. } | Self::Io { .. } => {
+                Hindrance::Unreadable
+            }
         }
     }
 
@@ -269,6 +295,7 @@ impl StoreError {
     pub fn state(&self) -> String {
         match self {
             Self::Misplaced(_) => "misplaced".to_owned(),
+            Self::Full { .. } | Self::NoFreeFiles { .. } => "full".to_owned(),
             Self::ReadOnly { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => "read-only".to_owned(),
             Self::ReadOnly { .. } => "not writable".to_owned(),
             error => error.hindrance().to_string(),

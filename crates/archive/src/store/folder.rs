@@ -87,7 +87,11 @@ impl PlatterStore for FolderStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.volume.check_writable(""),
             checked => checked,
         };
-        checked.map_err(|source| StoreError::ReadOnly { store: self.name.clone(), place: self.place(), source })
+        checked.map_err(|source| StoreError::ReadOnly { store: self.name.clone(), place: self.place(), source })?;
+        match self.volume.has_free_files() {
+            true => Ok(()),
+            false => Err(StoreError::NoFreeFiles { store: self.name.clone(), place: self.place() }),
+        }
     }
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {

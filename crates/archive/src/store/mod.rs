@@ -73,11 +73,11 @@ pub trait PlatterStore: Send + Sync {
     /// # Errors
     /// [`StoreError`] if it doesn't.
     fn check(&self) -> Result<(), StoreError>;
-    /// Checks that the store is present and not read-only. Writes nothing, so other errors may
-    /// follow.
+    /// Checks that the store is present, not read-only, and can have more files. Writes nothing, so
+    /// other errors may follow.
     ///
     /// # Errors
-    /// [`StoreError`] if it is absent, or [`StoreError::ReadOnly`].
+    /// [`StoreError`] if it is absent, [`StoreError::ReadOnly`] or [`StoreError::NoFreeFiles`].
     fn check_writable(&self) -> Result<(), StoreError> {
         self.check()
     }
@@ -154,6 +154,16 @@ pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u
     match read_full(|offset, buffer| file.read_at(offset, buffer), offset, buffer)? == buffer.len() {
         true => Ok(()),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Checks that a platter of `needed` bytes can be written to a store, as far as that is known
+/// before. Returns the free space; a store that doesn't report it is assumed to have enough.
+pub(crate) fn check_room(store: &dyn PlatterStore, needed: u64) -> Result<u64, StoreError> {
+    store.check_writable()?;
+    match store.free_bytes().unwrap_or(u64::MAX) {
+        free if free < needed => Err(StoreError::Full { store: store.name().to_owned(), place: store.place(), free, needed }),
+        free => Ok(free),
     }
 }
 

@@ -73,6 +73,10 @@ pub trait Volume: Send + Sync {
     }
     /// Bytes that can still be written, if known.
     fn free_bytes(&self) -> Option<u64>;
+    /// False if the file system is known to have no room for another file, however short.
+    fn has_free_files(&self) -> bool {
+        true
+    }
     /// Description of the volume for messages.
     fn describe(&self) -> String;
 }
@@ -187,6 +191,11 @@ impl Volume for FolderVolume {
 
     fn free_bytes(&self) -> Option<u64> {
         free_bytes(&self.root)
+    }
+
+    fn has_free_files(&self) -> bool {
+        // A file system that makes inodes as it needs them reports a total of 0.
+        rustix::fs::statvfs(&self.root).map_or(true, |stat| stat.f_files == 0 || stat.f_favail > 0)
     }
 
     fn describe(&self) -> String {

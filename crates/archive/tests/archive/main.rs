@@ -30,6 +30,7 @@ mod sectors_that_cannot_be_read_are_not_lost;
 mod sim;
 #[cfg(feature = "remote-tests")]
 mod stores_behind_a_network;
+mod stores_without_room;
 mod support;
 mod tables_larger_than_what_they_list;
 mod verifying_goes_on_beside_changes;

@@ -87,6 +87,37 @@ fn a_read_only_store_keeps_nothing_from_being_stored_removed_and_written_to_the_
 }
 
 #[test]
+fn a_store_without_free_inodes_is_full_and_sets_go_to_the_others() {
+    let place = Sandbox::new(4, &["--set", "2+1"]);
+    place.write("file", noise(1, 300_000));
+    // By its free bytes, d1 would be the first to be chosen.
+    let script = "mount -t tmpfs -o size=64g,nr_inodes=8 none d1; mkdir d1/platters; f store replace d1 > /dev/null || f store replace d1; \
+                  i=0; while touch d1/other$i 2> /dev/null; do i=$((i + 1)); done; \
+                  f put file --flush; f store list; f status; f get file out; cmp file out; f verify";
+    let Some(said) = with_mounts(&place, script) else { return };
+    assert!(
+        said.contains("d1         full") && said.contains("has no room for another file: its file system has no free inodes"),
+        "{said}"
+    );
+    assert!(said.contains("store     d1: FULL, 0 platters: store d1 ("), "{said}");
+    assert_eq!(place.platters().iter().filter(|platter| platter.store != "d1").count(), 2);
+}
+
+#[test]
+fn a_damaged_platter_on_a_full_store_is_rebuilt_on_another() {
+    let place = Sandbox::new(3, &["--set", "1+1"]);
+    place.write("file", noise(1, 300_000));
+    let script = "for d in d1 d2; do mount -t tmpfs -o size=1m none $d; f store replace $d; done; \
+                  mkdir away; mv d3 away; f put file --flush; mv away/d3 .; \
+                  for d in d1 d2; do cat /dev/zero > $d/fill 2> /dev/null || true; done; \
+                  dd if=/dev/zero of=$(ls d1/platters/*) bs=1k seek=100 count=200 conv=notrunc status=none; \
+                  f scrub; ls d3/platters; f verify";
+    let Some(said) = with_mounts(&place, script) else { return };
+    assert!(said.contains("was written to store d3: store d1 (") && said.contains("bytes free, a platter needs"), "{said}");
+    assert_eq!(place.platters().iter().filter(|platter| platter.store == "d3").count(), 1);
+}
+
+#[test]
 fn an_archive_on_a_full_file_system_can_be_read() {
     let place = archive();
     let fill = "cat /dev/zero > m/fill || true; test $(df --output=avail m | tail -1) = 0";

@@ -502,8 +502,7 @@ impl Scrubber {
             "the scrub found a damaged or missing platter"
         );
         if self.settings.repair {
-            let own = (finding.store != UNKNOWN_STORE).then_some(finding.store.as_str());
-            match archive.recover(platter, own, watcher) {
+            match archive.recover(platter, None, watcher) {
                 Ok(store) => {
                     self.gateway.jobs.scrub_progress.repaired.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(%platter, store, "the platter was rewritten");
