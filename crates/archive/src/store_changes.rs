@@ -232,7 +232,7 @@ fn prove(
     let store = &*stores[index];
     let name = store.name();
     let others: Vec<_> = stores.iter().enumerate().filter(|&(other, store)| other != index && store.check().is_ok()).collect();
-    let has = |store: &Arc<dyn PlatterStore>, platter| matches!(store.open(platter), Ok(Some(_)));
+    let has = |store: &Arc<dyn PlatterStore>, platter| matches!(store.open(platter), Ok(Some(file)) if file.not_a_file().is_none());
     let is_on = |name: &str, platter| others.iter().any(|(_, other)| other.name() == name && has(other, platter));
     let is_copy = |platter| others.iter().any(|(_, other)| has(other, platter));
     let (mut own, mut without_store) = (0_u64, 0_u64);

@@ -14,7 +14,7 @@ use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, read_exact_at};
 use crate::store_snapshot::StoreSnapshot;
 use crate::unread::{Loaded, NoPlatter, Presence};
-use crate::watch::{Watcher, check_not_stopped};
+use crate::watch::{Trouble, Watcher, check_not_stopped};
 
 /// Reads a platter in full. Also returns the bytes read. Fails if the watcher stops it: what was
 /// found until then says nothing about the rest of the platter.
@@ -60,6 +60,9 @@ pub(super) fn read_platter(
     }
     match snapshot.find(place) {
         Ok(found) => {
+            if let Some(what) = found.file.not_a_file() {
+                watcher.trouble(Trouble::Note(&format!("platter {}: {what}", place.platter)));
+            }
             if headers.bad_headers > 0 {
                 let file = found.file.for_verification().unwrap_or(found.file);
                 read_headers(&*file, &set.description, &mut finding);

@@ -15,7 +15,7 @@ use fulgurite_glass::PlatterSource;
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use crate::folder_mark::{read_mark, write_mark};
-use crate::volume::{PIECE_BYTES, Volume, VolumeFile, new_piece};
+use crate::volume::{NotAFile, PIECE_BYTES, Volume, VolumeFile, new_piece};
 
 /// A store in a folder.
 pub struct FolderStore {
@@ -95,7 +95,13 @@ impl PlatterStore for FolderStore {
     }
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
-        let part = part_name(platter);
+        let (part, name) = (part_name(platter), file_name(platter));
+        // The platter could not get its name, which would be noticed only after all of it is
+        // written.
+        if self.volume.is_folder(&name) {
+            let text = format!("{}/{name} is a folder. Move it away, because a platter should have this name", self.place());
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, text));
+        }
         // The folder of platters may have been lost; this platter may replace one that was in it.
         if matches!(self.volume.list(PLATTERS), Err(error) if error.kind() == io::ErrorKind::NotFound) {
             self.volume.create_directory(PLATTERS)?;
@@ -118,7 +124,10 @@ impl PlatterStore for FolderStore {
         match self.volume.open_direct(&file_name(platter)) {
             Ok(file) => Ok(Some(Arc::new(FolderPlatter(file)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => match NotAFile::in_error(&error) {
+                Some(found) => Ok(Some(Arc::new(Obstacle(found.to_string())))),
+                None => Err(error),
+            },
         }
     }
 
@@ -273,6 +282,25 @@ impl Drop for FolderSink {
             let _ = self.finish_writing();
             let _ = self.volume.remove(&part_name(self.platter));
         }
+    }
+}
+
+/// What is in the place of a platter and isn't a file.
+struct Obstacle(String);
+
+impl PlatterSource for Obstacle {
+    fn read_at(&self, _offset: u64, _buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+impl PlatterFile for Obstacle {
+    fn length(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn not_a_file(&self) -> Option<&str> {
+        Some(&self.0)
     }
 }
 

@@ -287,6 +287,10 @@ impl PlatterFile for LoadedFile {
         self.file.stored_bytes()
     }
 
+    fn not_a_file(&self) -> Option<&str> {
+        self.file.not_a_file()
+    }
+
     fn bad_heads(&self) -> io::Result<u32> {
         self.glass()?.map_or(Ok(0), VoxelPlatter::bad_heads)
     }

@@ -138,6 +138,11 @@ pub trait PlatterFile: PlatterSource {
     fn bad_heads(&self) -> io::Result<u32> {
         Ok(0)
     }
+    /// What is in the place of the platter, if it isn't a file. It reads as an empty platter, so it
+    /// counts as damaged.
+    fn not_a_file(&self) -> Option<&str> {
+        None
+    }
     /// The same platter, for a verification that begins now: what it reads is decoded after what
     /// clients wait for. `None` if nothing has to be decoded.
     fn for_verification(&self) -> Option<Arc<dyn PlatterFile>> {

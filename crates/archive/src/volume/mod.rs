@@ -11,12 +11,12 @@
 mod appending;
 mod direct;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, FileType, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Access;
+use rustix::fs::{Access, OFlags};
 
 pub(crate) use appending::Appending;
 use direct::{DirectFile, open_with_flag};
@@ -30,6 +30,48 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 /// Makes the name of a file durable.
 pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
     sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+/// A path at which a file was expected.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is {what}, not a file", path.display())]
+pub(crate) struct NotAFile {
+    path: PathBuf,
+    what: &'static str,
+}
+
+impl NotAFile {
+    /// The reason for an error of [`Volume::open`], if it is this one.
+    pub(crate) fn in_error(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    fn of(path: &Path, found: FileType) -> io::Error {
+        let what = match found {
+            found if found.is_fifo() => "a named pipe",
+            found if found.is_socket() => "a socket",
+            _ => "a device",
+        };
+        io::Error::other(Self { path: path.to_owned(), what })
+    }
+}
+
+/// Opens a file for reading. Fails at once with [`NotAFile`] for anything else: opening a named
+/// pipe would wait for a writer. Folders can be opened, and their reads fail, as on a damaged disk.
+fn open_file(path: &Path) -> io::Result<File> {
+    let is_accepted = |found: FileType| found.is_file() || found.is_dir();
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => match file.metadata()?.file_type() {
+            found if is_accepted(found) => Ok(file),
+            found => Err(NotAFile::of(path, found)),
+        },
+        // Sockets can't be opened.
+        Err(error) => match std::fs::metadata(path) {
+            Ok(found) if !is_accepted(found.file_type()) => Err(NotAFile::of(path, found.file_type())),
+            _ => Err(error),
+        },
+    }
 }
 
 /// A tree of files. Names are relative; components are separated by `/`.
@@ -60,7 +102,11 @@ pub trait Volume: Send + Sync {
     fn cut(&self, name: &str, bytes: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Names in a directory, in no particular order.
+    /// True if there is a folder of this name.
+    fn is_folder(&self, _name: &str) -> bool {
+        false
+    }
+    /// Names of files and folders in a directory, in no particular order.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
@@ -133,7 +179,7 @@ impl Volume for FolderVolume {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        Ok(Box::new(FolderFile { file: File::open(self.path(name))?, direct: Direct::Unavailable }))
+        Ok(Box::new(FolderFile { file: open_file(&self.path(name))?, direct: Direct::Unavailable }))
     }
 
     fn create_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
@@ -149,7 +195,7 @@ impl Volume for FolderVolume {
     }
 
     fn open_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        let file = File::open(self.path(name))?;
+        let file = open_file(&self.path(name))?;
         let direct = open_with_flag(OpenOptions::new().read(true), &self.path(name));
         Ok(Box::new(FolderFile { file, direct: Direct::sequential(direct) }))
     }
@@ -171,10 +217,18 @@ impl Volume for FolderVolume {
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.path(directory))? {
-            // Names that aren't UTF-8 are foreign files.
-            names.extend(entry?.file_name().into_string().ok());
+            let entry = entry?;
+            let is_special = |found: FileType| !found.is_file() && !found.is_dir() && !found.is_symlink();
+            if !entry.file_type().is_ok_and(is_special) {
+                // Names that aren't UTF-8 are foreign files.
+                names.extend(entry.file_name().into_string().ok());
+            }
         }
         Ok(names)
+    }
+
+    fn is_folder(&self, name: &str) -> bool {
+        std::fs::symlink_metadata(self.path(name)).is_ok_and(|found| found.is_dir())
     }
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
