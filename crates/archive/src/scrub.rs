@@ -27,8 +27,9 @@ use crate::paging::Pager;
 use crate::rebuild::{keys_of_later_versions, unseen_stores};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
+use crate::store_snapshot::StoreSnapshot;
 use crate::uncatalogued::{count_unknown_staged, find_missing};
-use crate::unread::Hindrance;
+use crate::unread::{Hindrance, store_names};
 use crate::watch::{Trouble, Watcher, WithoutProgress};
 
 use objects::was_removed;
@@ -159,6 +160,7 @@ impl<'a> Scrub<'a> {
         if let Some(replace) = self.repair {
             self.replace(set, replace, &mut findings, &mut open, &mut reader)?;
         }
+        note_copies(self.archive, set, self.watcher);
         self.report_lost(&open, &findings, &mut reader)?;
         self.report.repairs.add(reader.repairs());
         Ok(())
@@ -281,6 +283,25 @@ fn note_reread(finding: &PlatterFinding, watcher: &dyn Watcher) {
              count as damaged; the disk of store {store}, or the way to it, may be failing"
         );
         watcher.trouble(Trouble::Note(&text));
+    }
+}
+
+/// Reports platters that are on several stores. Only one copy of each was read in full.
+fn note_copies(archive: &Archive, set: &SetDescription, watcher: &dyn Watcher) {
+    let snapshot = StoreSnapshot::take(archive);
+    for place in &set.platters {
+        let found = snapshot.find_all(place);
+        if let [first, others @ ..] = &found[..]
+            && !others.is_empty()
+        {
+            let text = format!(
+                "platter {} is on store {}, and copies of it are on {}: they are read only where it is damaged. Remove the copies when it is sound",
+                place.platter,
+                first.store,
+                store_names(others.iter().map(|other| other.store.as_str()))
+            );
+            watcher.trouble(Trouble::Note(&text));
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reads the content of platters with the cheapest code that works.
 //!
 //! ```text
-//! requested sectors -> their track -> its large group -> the matching tracks of the platter-set
+//! requested sectors -> their track -> copies of the platter -> its large group
+//!                   -> the matching tracks of the platter-set
 //! ```
 //!
 //! Counts the repairs of each level, because frequent repairs are a sign of failing media.
@@ -30,6 +31,9 @@ pub struct Repairs {
     pub lost_sectors: u64,
     /// Tracks rebuilt by their own code.
     pub by_track: u64,
+    /// Tracks read from another copy of the platter.
+    #[serde(default)]
+    pub by_copy: u64,
     /// Tracks rebuilt by their large group.
     pub by_group: u64,
     /// Tracks rebuilt from the other platters of the set.
@@ -41,14 +45,15 @@ impl Repairs {
     pub fn add(&mut self, other: Self) {
         self.lost_sectors += other.lost_sectors;
         self.by_track += other.by_track;
+        self.by_copy += other.by_copy;
         self.by_group += other.by_group;
         self.by_set += other.by_set;
     }
 
-    /// Tracks that had to be rebuilt.
+    /// Tracks that had to be rebuilt, or read from another copy.
     #[must_use]
     pub fn tracks(self) -> u64 {
-        self.by_track + self.by_group + self.by_set
+        self.by_track + self.by_copy + self.by_group + self.by_set
     }
 }
 
@@ -110,13 +115,13 @@ impl OpenSet {
         let mut readable = 0;
         for member in &self.members {
             match member {
-                Presence::Loaded(loaded) => match loaded.why_unreadable() {
-                    Some(why) => {
-                        let (store, why) = (loaded.store.clone(), why.to_owned());
+                Presence::Loaded(loaded) => {
+                    readable += u16::from(loaded.why_unreadable().is_none());
+                    for (copy, why) in loaded.with_known_copies().filter_map(|copy| Some((copy, copy.why_unreadable()?))) {
+                        let (store, why) = (copy.store.clone(), why.to_owned());
                         unavailable.insert(UnavailableStore { store, hindrance: Hindrance::Unreadable, why });
                     }
-                    None => readable += 1,
-                },
+                }
                 Presence::Unavailable(why) => unavailable.extend(why.unavailable_stores().iter().cloned()),
             }
         }
@@ -352,9 +357,10 @@ impl<'a> SetReader<'a> {
     /// [`Unread`]; `track` contains the available sectors, and the others are marked lost.
     pub fn track(&mut self, set: &OpenSet, position: u16, index: TrackIndex, track: &mut Track) -> Result<(), Unread> {
         let geometry = set.description.geometry;
-        match set.drive(position) {
+        match set.members[usize::from(position)].as_loaded() {
             None => track.mark_all_lost(),
-            Some(drive) => {
+            Some(loaded) => {
+                let drive = &loaded.drive;
                 let read = drive.read(geometry.physical(index), track);
                 match read {
                     Ok(sectors) => {
@@ -363,6 +369,10 @@ impl<'a> SetReader<'a> {
                         return Ok(());
                     }
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,
+                }
+                if loaded.restore_from_copies(geometry.physical(index), track) {
+                    self.repairs.by_copy += 1;
+                    return Ok(());
                 }
                 let _memory = self.rebuilding.lock().expect("nothing panics while it holds this lock");
                 if let Some(repair) = repair_by_group(drive, index, &mut self.failed_groups) {

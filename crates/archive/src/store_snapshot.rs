@@ -18,10 +18,12 @@ pub(crate) struct FoundPlatter {
     pub(crate) file: Arc<dyn PlatterFile>,
 }
 
+type NamedStore = (String, Arc<dyn PlatterStore>);
+
 /// The archive's stores, as found at one moment: those that can be read, under the store names in
 /// their marks, and the others.
 pub(crate) struct StoreSnapshot {
-    readable: Vec<(String, Arc<dyn PlatterStore>)>,
+    readable: Arc<[NamedStore]>,
     pub(crate) unavailable: Vec<UnavailableStore>,
     /// True if platters without a known store may be on stores that are not in the settings.
     pub(crate) has_unknown: bool,
@@ -29,7 +31,7 @@ pub(crate) struct StoreSnapshot {
 
 impl StoreSnapshot {
     pub(crate) fn take(archive: &Archive) -> Self {
-        let mut readable: Vec<(String, Arc<dyn PlatterStore>)> = Vec::new();
+        let mut readable: Vec<NamedStore> = Vec::new();
         let mut unavailable = Vec::new();
         for (store, checked) in archive.stores().iter().zip(check_all(archive.stores())) {
             let Err(error) = checked else {
@@ -49,7 +51,7 @@ impl StoreSnapshot {
         }
         // A store whose disk is mounted in place of another can be read.
         unavailable.retain(|store| readable.iter().all(|(name, _)| *name != store.store));
-        Self { readable, unavailable, has_unknown: has_unknown_places(archive) }
+        Self { readable: readable.into(), unavailable, has_unknown: has_unknown_places(archive) }
     }
 
     /// Why a store can't be used, unless it can, or the settings don't name it.
@@ -66,9 +68,17 @@ impl StoreSnapshot {
         self.open_platter(place).map_err(|open_error| self.why_not_found(place, open_error, |_| true))
     }
 
+    /// All copies of a platter that can be opened, with the one that [`find`](Self::find) returns
+    /// first. One is usual.
+    pub(crate) fn find_all(&self, place: &PlatterPlace) -> Vec<FoundPlatter> {
+        let Ok(first) = self.open_platter(place) else { return Vec::new() };
+        let others: Vec<_> = others(&self.readable, place, &first.store).collect();
+        std::iter::once(first).chain(others).collect()
+    }
+
     /// Opens a platter. If no store has it, returns the first store that could not open it.
     fn open_platter(&self, place: &PlatterPlace) -> Result<FoundPlatter, Option<UnavailableStore>> {
-        let is_own = |entry: &&(String, Arc<dyn PlatterStore>)| entry.0 == place.store;
+        let is_own = |entry: &&NamedStore| entry.0 == place.store;
         let (own, others) = (self.readable.iter().filter(is_own), self.readable.iter().filter(|entry| !is_own(entry)));
         let mut open_error = None;
         for (name, store) in own.chain(others) {
@@ -114,15 +124,30 @@ impl StoreSnapshot {
     fn open_set(&self, description: &SetDescription, is_verification: bool) -> OpenSet {
         // No store has two platters of a set (I3).
         let may_have = |store: &UnavailableStore| description.platters.iter().all(|place| place.store != store.store);
+        let geometry = description.geometry;
+        let load = move |platter, FoundPlatter { store, file }| match file.for_verification().filter(|_| is_verification) {
+            Some(file) => Loaded::for_verification(platter, geometry, file, &store),
+            None => Loaded::new(platter, geometry, file, &store),
+        };
         let open = |place: &PlatterPlace| match self.open_platter(place) {
-            Ok(FoundPlatter { store, file }) => Presence::Loaded(match file.for_verification().filter(|_| is_verification) {
-                Some(file) => Loaded::for_verification(place.platter, description.geometry, file, &store),
-                None => Loaded::new(place.platter, description.geometry, file, &store),
-            }),
+            Ok(found) => {
+                let (readable, place, store) = (self.readable.clone(), place.clone(), found.store.clone());
+                let loaded = load(place.platter, found);
+                let find = move || others(&readable, &place, &store).map(|found| load(place.platter, found)).collect();
+                Presence::Loaded(loaded.with_copies(find))
+            }
             Err(open_error) => Presence::Unavailable(self.why_not_found(place, open_error, may_have)),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
     }
+}
+
+/// Copies of a platter on other stores than `first`.
+fn others(readable: &[NamedStore], place: &PlatterPlace, first: &str) -> impl Iterator<Item = FoundPlatter> {
+    readable.iter().filter(move |(name, _)| name != first).filter_map(move |(name, store)| {
+        let file = store.open(place.platter).ok().flatten()?;
+        Some(FoundPlatter { store: name.clone(), file })
+    })
 }
 
 impl OpenSet {

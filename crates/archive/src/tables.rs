@@ -1,13 +1,18 @@
 //! Reads headers and file tables from platters.
 
+use std::convert::Infallible;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_format::{Entry, FindHeaderError, Header, TableError, TableReader, find_header};
 
-use crate::set_reader::SetReader;
+use crate::archive::Archive;
+use crate::catalogue::SetDescription;
+use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterStore, read_exact_at};
-use crate::watch::Watcher;
+use crate::unread::{Loaded, Presence};
+use crate::watch::{Unwatched, Watcher};
 
 /// Returns the header of a platter on a store, or the reason why it can't be read.
 pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, HeaderTrouble> {
@@ -80,6 +85,21 @@ pub(crate) fn read_table<E>(
         true => Ok(()),
         false => Err(TableTrouble::Unreadable("its checksum is wrong".into())),
     }
+}
+
+/// True if a copy of a platter has its whole file table, without help from the rest of its set. A
+/// platter without a table has all of it.
+pub(crate) fn has_table(archive: &Archive, store: &dyn PlatterStore, header: &Header) -> bool {
+    if header.member().table_bytes == 0 {
+        return true;
+    }
+    let Ok(Some(file)) = store.open(header.platter) else { return false };
+    let description = SetDescription::of(header, |_| store.name().to_owned());
+    let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing(store.name())).collect();
+    members[usize::from(header.position)] = Presence::Loaded(Loaded::new(header.platter, header.geometry, file, store.name()));
+    let mut reader = SetReader::new(&archive.rebuilding, archive.threads());
+    reader.open(Arc::new(OpenSet { description, members }));
+    read_table(&mut reader, header, &Unwatched, &mut |_| Ok::<(), Infallible>(())).is_ok()
 }
 
 struct TableContent<'a, 'r> {

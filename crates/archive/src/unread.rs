@@ -17,7 +17,7 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress, TrackIndex};
-use fulgurite_glass::{PlatterSource, ReadDrive};
+use fulgurite_glass::{PlatterSource, ReadDrive, Track};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::UNKNOWN_STORE;
@@ -233,6 +233,14 @@ impl Presence {
         }
     }
 
+    /// Like [`loaded`](Self::loaded), by reference.
+    pub(crate) fn as_loaded(&self) -> Option<&Loaded> {
+        match self {
+            Self::Loaded(loaded) => Some(loaded),
+            Self::Unavailable(_) => None,
+        }
+    }
+
     /// The drive with the platter, if it is loaded.
     #[must_use]
     pub fn drive(&self) -> Option<&ReadDrive> {
@@ -245,7 +253,7 @@ impl Presence {
     /// True if a sector that could not be read may be fine.
     pub(crate) fn may_have(&self, physical: PhysicalTrack, sector: u16) -> bool {
         match self {
-            Self::Loaded(loaded) => loaded.is_unreadable(physical, sector),
+            Self::Loaded(loaded) => loaded.with_known_copies().any(|copy| copy.is_unreadable(physical, sector)),
             Self::Unavailable(why) => why.may_exist(),
         }
     }
@@ -261,6 +269,14 @@ pub struct Loaded {
     faults: Arc<Faults>,
     /// Set if the platter is loaded to verify it, which may have to wait for a cheaper hour.
     to_verify: Option<Arc<dyn PlatterFile>>,
+    copies: Option<Arc<Copies>>,
+}
+
+/// Copies of a platter on other stores, which a user made or an interrupted replacement left.
+/// Almost every platter has none, so they are looked for only when a track can't be read.
+struct Copies {
+    find: Box<dyn Fn() -> Vec<Loaded> + Send + Sync>,
+    found: OnceLock<Vec<Loaded>>,
 }
 
 impl Loaded {
@@ -269,12 +285,43 @@ impl Loaded {
     pub fn new(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
         let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
         let source = Arc::new(Watched { source, faults: faults.clone() });
-        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults, to_verify: None }
+        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults, to_verify: None, copies: None }
     }
 
     /// Loads a platter to verify it.
     pub(crate) fn for_verification(platter: PlatterId, geometry: Geometry, file: Arc<dyn PlatterFile>, store: &str) -> Self {
         Self { to_verify: Some(file.clone()), ..Self::new(platter, geometry, file, store) }
+    }
+
+    /// Lets [`restore_from_copies`](Self::restore_from_copies) use what `find` returns.
+    pub(crate) fn with_copies(self, find: impl Fn() -> Vec<Loaded> + Send + Sync + 'static) -> Self {
+        Self { copies: Some(Arc::new(Copies { find: Box::new(find), found: OnceLock::new() })), ..self }
+    }
+
+    /// Restores lost information sectors of a track from copies of the platter. Returns true if
+    /// none is lost then.
+    pub(crate) fn restore_from_copies(&self, physical: PhysicalTrack, track: &mut Track) -> bool {
+        let Some(copies) = &self.copies else { return false };
+        for copy in copies.found.get_or_init(|| (copies.find)()) {
+            let mut other = Track::new(track.geometry());
+            // Even a track that can't be rebuilt has good sectors.
+            let _ = copy.drive.read(physical, &mut other);
+            for sector in 0..track.geometry().track_information {
+                if track.is_lost(sector) && !other.is_lost(sector) {
+                    track.restore(sector, other.payload(sector));
+                }
+            }
+            if !track.misses_information() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The platter, then its copies that were looked for.
+    pub(crate) fn with_known_copies(&self) -> impl Iterator<Item = &Self> {
+        let copies = self.copies.as_ref().and_then(|copies| copies.found.get());
+        std::iter::once(self).chain(copies.into_iter().flatten())
     }
 
     /// Waits until a track may be decoded for a verification. Asks `goes_on` again and again while

@@ -285,8 +285,9 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
 }
 
 pub(crate) fn repairs_text(repairs: Repairs) -> String {
+    let copies = if repairs.by_copy > 0 { format!("{} from copies of their platter, ", repairs.by_copy) } else { String::new() };
     format!(
-        "Rebuilt {}: {} by their own code, {} by their large group, {} from their platter-set.",
+        "Rebuilt {}: {} by their own code, {copies}{} by their large group, {} from their platter-set.",
         count(repairs.tracks(), "track"),
         repairs.by_track,
         repairs.by_group,

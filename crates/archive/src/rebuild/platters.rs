@@ -1,6 +1,7 @@
 //! Finds the sets that the platters on the stores belong to.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_format::Header;
@@ -8,8 +9,9 @@ use fulgurite_format::Header;
 use super::earlier::EarlierSets;
 use super::run::Rebuild;
 use crate::catalogue::{Extent, SetDescription, UNKNOWN_STORE};
+use crate::store::PlatterStore;
 use crate::store_snapshot::StoreSnapshot;
-use crate::tables::{HeaderTrouble, read_header};
+use crate::tables::{HeaderTrouble, has_table, read_header};
 use crate::watch::Trouble;
 
 /// A set of which at least one platter was found.
@@ -28,6 +30,9 @@ pub(super) struct FoundSet {
     /// couldn't be read, unless they were given up.
     pub(super) was_left_out: bool,
 }
+
+/// A store with a copy of a platter, and the store's name.
+type StoredCopy<'a> = (&'a str, &'a Arc<dyn PlatterStore>);
 
 /// A platter without a readable header that no other platter's header lists.
 pub(super) struct SetlessPlatter {
@@ -69,6 +74,17 @@ impl FoundSet {
 }
 
 impl Rebuild<'_> {
+    /// The store of the best copy of a platter: one whose file table can be read, and of these the
+    /// one that the earlier catalogue names.
+    fn best_copy<'s>(&self, copies: &[StoredCopy<'s>], header: &Header, known: &EarlierSets) -> &'s str {
+        let [(only, _)] = copies else {
+            let is_known = |name: &str| known.places.get(&header.platter).is_some_and(|store| store == name);
+            let rank = |(name, store): &&StoredCopy<'s>| (has_table(self.archive, &***store, header), is_known(name));
+            return copies.iter().rev().max_by_key(rank).expect("at least one copy was found").0;
+        };
+        only
+    }
+
     /// Finds the sets on the stores, and the platters of which no set is known.
     pub(super) fn find_sets(&mut self, known: &EarlierSets) -> (Vec<FoundSet>, Vec<SetlessPlatter>) {
         let watcher = self.watcher;
@@ -77,6 +93,7 @@ impl Rebuild<'_> {
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let snapshot = StoreSnapshot::take(self.archive);
         let mut unread: HashSet<String> = HashSet::new();
+        let mut readable: HashMap<PlatterId, Vec<StoredCopy<'_>>> = HashMap::new();
         let mut headless = Vec::new();
         for store in &snapshot.unavailable {
             note(store.to_string());
@@ -95,8 +112,12 @@ impl Rebuild<'_> {
                 let header = read_header(&**store, platter);
                 // The platter may have lost its headers but still hold its sectors. The headers of
                 // its set list it. Of several copies, one with a readable header counts.
-                match header {
-                    Ok(_) => _ = places.insert(platter, name.to_owned()),
+                match &header {
+                    Ok(header) => {
+                        let copies = readable.entry(platter).or_default();
+                        copies.push((name, store));
+                        _ = places.insert(platter, self.best_copy(copies, header, known).to_owned());
+                    }
                     Err(_) => _ = places.entry(platter).or_insert_with(|| name.to_owned()),
                 }
                 self.report.platters += 1;

@@ -201,8 +201,7 @@ impl Replacing<'_> {
 
 fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, ArchiveError> {
     let snapshot = StoreSnapshot::take(archive);
-    for place in &set.platters {
-        let Ok(FoundPlatter { file, .. }) = snapshot.find(place) else { continue };
+    for FoundPlatter { file, .. } in set.platters.iter().flat_map(|place| snapshot.find_all(place)) {
         let Ok(length) = file.length() else { continue };
         if let Ok(found) = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer))
             && found.header.set == set.id

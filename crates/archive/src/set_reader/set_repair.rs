@@ -178,8 +178,11 @@ impl<'a> SetRepair<'a> {
 
     /// Reads a member's track, and adds the sectors recovered by its large group.
     fn read_member<'t>(&mut self, position: u16, track: &'t mut Track, as_expected: &mut bool) -> &'t Track {
-        let Some(drive) = self.set.drive(position) else { return track };
-        let _ = drive.read(self.geometry().physical(self.index), track);
+        let Some(loaded) = self.set.members[usize::from(position)].as_loaded() else { return track };
+        let physical = self.geometry().physical(self.index);
+        if loaded.drive.read(physical, track).is_err() {
+            loaded.restore_from_copies(physical, track);
+        }
         let member = &mut self.members[usize::from(position)];
         for (&sector, payload) in &member.recovered {
             track.restore(sector, payload);
@@ -223,8 +226,11 @@ impl<'a> SetRepair<'a> {
             PooledEncoder::new(code, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes").with_threads(self.threads);
         let mut member_track = Track::new(geometry);
         for position in 0..shape.information {
-            let is_read = match self.set.drive(position) {
-                Some(drive) => drive.read(geometry.physical(self.index), &mut member_track).is_ok(),
+            let physical = geometry.physical(self.index);
+            let is_read = match self.set.members[usize::from(position)].as_loaded() {
+                Some(loaded) => {
+                    loaded.drive.read(physical, &mut member_track).is_ok() || loaded.restore_from_copies(physical, &mut member_track)
+                }
                 None => {
                     member_track.mark_all_lost();
                     false

@@ -189,3 +189,99 @@ fn damage_in_staging_is_reported() {
     place.good(&["flush"]);
     place.good(&["verify", "--objects"]);
 }
+
+/// A set of 1+1 platters on three stores: both platters, and the store without one.
+fn pair(place: &Sandbox) -> (crate::support::Platter, crate::support::Platter, String) {
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let [one, other] = <[_; 2]>::try_from(place.platters()).unwrap_or_else(|_| panic!("two platters"));
+    let free = ["d1", "d2", "d3"].into_iter().find(|store| *store != one.store && *store != other.store);
+    (one, other, free.expect("a third store").to_owned())
+}
+
+/// Overwrites all but the first header.
+fn spoil(file: &std::path::Path) {
+    let mut image = fs::read(file).expect("read");
+    let from = image.len() / 50;
+    image[from..].fill(7);
+    fs::write(file, image).expect("written");
+}
+
+#[test]
+fn a_copy_of_a_damaged_platter_is_read_before_anything_is_called_lost() {
+    for is_first in [true, false] {
+        let place = Sandbox::new(3, &["--set", "1+1"]);
+        let (one, other, free) = pair(&place);
+        let (kept, gone) = if is_first { (one, other) } else { (other, one) };
+        let copy = place.path(format!("{free}/platters")).join(kept.file.file_name().expect("a name"));
+        fs::copy(&kept.file, &copy).expect("copied");
+        spoil(&kept.file);
+        fs::remove_file(&gone.file).expect("removed");
+
+        place.good(&["get", "file", "out"]);
+        assert_eq!(place.read("out"), place.read("file"));
+        let verified = place.run(&["verify", "--objects"]);
+        assert!(verified.status == 1 && verified.text().contains("Nothing is lost"), "{verified:?}");
+        let noted = format!("platter {} is on store {}, and copies of it are on store {free}", kept.id, kept.store);
+        assert!(verified.err.contains(&noted), "{verified:?}");
+        // A rebuilt catalogue names the copy whose file table can be read.
+        place.good(&["catalogue", "rebuild"]);
+        let listed = place.run(&["--json", "platters"]);
+        let row = listed.json_lines().into_iter().find(|row| row["platter"] == kept.id.as_str()).expect("listed");
+        // A redundancy platter has no file table.
+        assert!(kept.position == 1 || row["store"] == free.as_str(), "{row}");
+        place.good(&["scrub"]);
+        assert_eq!(place.platters().len(), 2);
+        place.good(&["verify", "--objects"]);
+    }
+}
+
+#[test]
+fn a_named_pipe_in_the_place_of_a_platter_is_damage_and_hangs_nothing() {
+    let place = Sandbox::new(3, &["--set", "2+1"]);
+    fill(&place);
+    let platter = &place.platters()[0];
+    fs::remove_file(&platter.file).expect("removed");
+    let unknown = place.path("d1/platters/eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee.platter");
+    place.shell(&format!("mkfifo {} {}", platter.file.display(), unknown.display()));
+    let quick = |arguments: &str| place.shell(&format!("timeout 60 {} -A a {arguments}", env!("CARGO_BIN_EXE_fulgurite")));
+    for command in ["ls", "get tree out", "put tree/00", "status", "store list"] {
+        assert_ne!(quick(command).status, 124, "{command}");
+    }
+    assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
+    let verified = quick("verify");
+    let says = format!("{} is a named pipe, not a file", platter.file.display());
+    assert!(verified.status == 1 && verified.err.contains(&says), "{verified:?}");
+    assert!(verified.text().contains(&format!("platter {} on store {}: damaged", platter.id, platter.store)), "{verified:?}");
+    assert_eq!(quick("scrub").status, 0);
+    assert!(fs::metadata(&platter.file).expect("rewritten").is_file());
+    assert_eq!(quick("verify").status, 0);
+}
+
+#[test]
+fn a_named_pipe_in_the_place_of_a_mark_makes_only_its_store_unreadable() {
+    let place = Sandbox::new(3, &["--set", "2+1"]);
+    fill(&place);
+    fs::remove_file(place.path("d3/fulgurite-store")).expect("removed");
+    let quick = |arguments: &str| place.shell(&format!("timeout 60 {} -A a {arguments}", env!("CARGO_BIN_EXE_fulgurite")));
+    place.shell("mkfifo d3/fulgurite-store");
+    assert_eq!(quick("get tree out").status, 0);
+    assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
+    let verified = quick("verify");
+    assert!(verified.status == 4 && verified.err.contains("d3/fulgurite-store is a named pipe, not a file"), "{verified:?}");
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_platter_is_not_replaced_and_the_scrub_says_what_to_do() {
+    let place = Sandbox::new(3, &["--set", "2+1"]);
+    fill(&place);
+    let platter = &place.platters()[0];
+    fs::remove_file(&platter.file).expect("removed");
+    fs::create_dir(&platter.file).expect("a folder");
+    let scrubbed = place.run(&["scrub", "--replace-unreadable"]);
+    let says = format!("platters/{}.platter is a folder. Move it away", platter.id);
+    assert!(scrubbed.status != 0 && scrubbed.err.contains(&says), "{scrubbed:?}");
+    fs::remove_dir(&platter.file).expect("removed");
+    place.good(&["scrub"]);
+    place.good(&["verify"]);
+}
