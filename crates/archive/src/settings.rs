@@ -305,6 +305,18 @@ pub enum SettingsError {
         /// Line, column and reason.
         source: Box<toml::de::Error>,
     },
+    /// New platters are to be of disks, and the section `[medium]` has settings of glass.
+    #[error(
+        "{path}: [medium] has settings of glass, but its kind is \"disk\". Remove the settings {} from it. Platters of glass \
+         stay readable",
+        settings.join(", ")
+    )]
+    GlassForDisk {
+        /// The file.
+        path: PathBuf,
+        /// The settings of glass.
+        settings: Vec<&'static str>,
+    },
     /// A value is out of range.
     #[error("{path}: {setting} is {found}; expected: {expected}")]
     OutOfRange {
@@ -359,6 +371,15 @@ fn default_platter_mib() -> u64 {
     1_024
 }
 
+/// The settings of glass in a section `[medium]` for disks, as after its kind alone was changed.
+fn settings_of_glass_for_disk(text: &str) -> Vec<&'static str> {
+    let medium = toml::from_str::<toml::Table>(text).ok().and_then(|file| file.get("medium")?.as_table().cloned());
+    let Some(medium) = medium.filter(|medium| medium.get("kind").and_then(toml::Value::as_str) == Some("disk")) else {
+        return Vec::new();
+    };
+    ["preset", "noise", "decoder"].into_iter().filter(|setting| medium.contains_key(*setting)).collect()
+}
+
 impl Settings {
     /// Reads and checks a settings file.
     ///
@@ -374,8 +395,10 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] says where and why.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        let settings: Self =
-            toml::from_str(text).map_err(|source| SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) })?;
+        let settings: Self = toml::from_str(text).map_err(|source| match settings_of_glass_for_disk(text) {
+            settings if settings.is_empty() => SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) },
+            settings => SettingsError::GlassForDisk { path: path.to_owned(), settings },
+        })?;
         settings.check(path)?;
         Ok(settings)
     }
@@ -527,6 +550,7 @@ impl MediumSettings {
         format!(
             "[medium]\n\
              # New platters are made of emulated glass. Changes apply to new platters only: what a platter is made of is recorded on it.\n\
+             # For platters on disks, remove this section.\n\
              kind = \"glass\"\n\
              # Size of sectors, tracks and groups: \"desk\", or \"tiny\" for tests.\n\
              preset = \"{}\"\n\
@@ -600,7 +624,9 @@ mod tests {
         for (section, says) in [
             ("[medium]\nkind = \"stone\"", "stone"),
             ("[medium]\nnoise = \"clean\"", "kind"),
-            ("[medium]\nkind = \"disk\"\nnoise = \"clean\"", "noise"),
+            ("[medium]\nkind = \"disk\"\nnoise = \"clean\"", "Remove the settings noise from it"),
+            ("[medium]\nkind = \"disk\"\npreset = \"tiny\"\ndecoder = \"unet\"", "Remove the settings preset, decoder from it"),
+            ("[medium]\nkind = \"disk\"\nsize = 1", "size"),
             ("[medium]\nkind = \"glass\"\nnoise = \"loud\"", "clean, nominal, harsh"),
             ("[medium]\nkind = \"glass\"\npreset = \"huge\"", "desk, tiny"),
             ("[medium]\nkind = \"glass\"\ndecoder = \"luck\"", "nearest"),

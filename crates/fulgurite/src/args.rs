@@ -411,7 +411,7 @@ pub(crate) struct Get {
     #[arg(long, conflicts_with = "version", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
     /// Restore only these bytes: FIRST-LAST (from 0, both included), FIRST- to the end, or -COUNT
-    /// for the last COUNT bytes
+    /// for the last COUNT bytes. Fails if the object has none of them
     #[arg(long, value_parser = parse_range, allow_hyphen_values = true)]
     pub(crate) range: Option<ByteRange>,
     /// Replace existing files

@@ -238,6 +238,11 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
     let shown = || version.record.name.display();
     let opened = if is_chosen(get) { reader.open(version).map(Some) } else { reader.open_newest(version) };
     let opened = opened.and_then(|opened| opened.ok_or(ReadError::Removed)).with_context(shown)?;
+    let size = opened.version().record.size;
+    let range = get.range.map(|range| range.within(size));
+    if range.as_ref().is_some_and(|range| range.is_empty()) {
+        bail!("{} has {size} bytes, and none of them is in the range", shown());
+    }
     let mut read = |out: &mut dyn Write| -> Result<()> {
         let mut failed = None;
         let mut write = |bytes: &[u8]| {
@@ -247,9 +252,8 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
                 std::io::Error::from(kind)
             })
         };
-        let read = match get.range {
+        let read = match range.clone() {
             Some(range) => {
-                let range = range.within(opened.version().record.size);
                 reader.read_opened(&opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| write(&buffer[piece.clone()])))
             }
             None => reader.read_whole(&opened, &mut write),

@@ -36,9 +36,13 @@ fn ranges_are_exact_in_staging_and_on_platters() {
             ("131072-", 131_072..200_000),
             ("-7", 199_993..200_000),
             ("199999-500000", 199_999..200_000),
-            ("300000-", 0..0),
         ] {
             assert_eq!(place.good(&["get", "file", "-", "--range", range]).out, &content[expected], "{range}");
+        }
+        for range in ["200000-", "300000-300001", "-0"] {
+            let refused = place.run(&["get", "file", "-", "--range", range]);
+            refused.fails_with(1, "file has 200000 bytes, and none of them is in the range");
+            assert_eq!(refused.out, b"", "{range}");
         }
         place.good(&["flush"]);
     }
@@ -48,6 +52,10 @@ fn ranges_are_exact_in_staging_and_on_platters() {
     place.good(&["get", "file", "part", "--range", "10-29", "--force"]);
     assert_eq!(place.read("part"), &content[10..30]);
     place.run(&["get", "file", "no/folder", "--range", "10-29"]).fails_with(1, "No such file or directory");
+    place.write("empty", b"");
+    place.good(&["put", "empty"]);
+    place.run(&["get", "empty", "new", "--range", "0-0"]).fails_with(1, "empty has 0 bytes");
+    assert!(!place.path("new").exists());
     place.write("tree/x", b"1");
     place.good(&["put", "tree"]);
     place.run(&["get", "tree", "--range", "0-1"]).fails_with(1, "tree is a folder");

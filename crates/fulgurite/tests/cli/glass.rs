@@ -65,7 +65,7 @@ fn wrong_settings_of_glass_are_refused() {
         ("noise = \"nominal\"", "noise = \"loud\"", "expected one of: clean, nominal, harsh"),
         ("decoder = \"unet\"", "decoder = \"luck\"", "expected one of: nearest"),
         ("decoder = \"unet\"", "camera = \"nearest\"", "camera"),
-        ("kind = \"glass\"", "kind = \"disk\"", "unknown field"),
+        ("kind = \"glass\"", "kind = \"disk\"", "Remove the settings preset, noise, decoder from it"),
     ] {
         place.write("a/fulgurite.toml", text.replace(from, to));
         let ran = place.run(&["ls"]);
