@@ -49,7 +49,12 @@ pub(crate) fn s3_request<T>(method: Method, input: T) -> S3Request<T> {
 
 /// An archive with one store, without a service.
 pub(crate) fn new_archive(home: &Path) -> Arc<Archive> {
-    let settings = Settings {
+    new_archive_with(home, |_| {})
+}
+
+/// The same, with changed settings.
+pub(crate) fn new_archive_with(home: &Path, change: impl FnOnce(&mut Settings)) -> Arc<Archive> {
+    let mut settings = Settings {
         archive: ArchiveSettings { id: new_archive_id(), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
         staging: StagingSettings::default(),
@@ -58,6 +63,7 @@ pub(crate) fn new_archive(home: &Path) -> Arc<Archive> {
         decode: fulgurite_archive::settings::DecodeSettings::default(),
         stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
     };
+    change(&mut settings);
     Archive::init(home, &settings).expect("an archive");
     Arc::new(Archive::open(home, Access::Write).expect("it opens"))
 }

@@ -252,20 +252,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
     }
     let watched = gateway.clone();
     gateway.jobs.scrub_progress.start(&settings);
-    let mut scrubber = Scrubber {
-        gateway,
-        stop: stop.clone(),
-        started: Instant::now(),
-        rate_limiter: Mutex::new(RateLimiter::new(settings.mib_per_s.saturating_mul(1 << 20))),
-        settings,
-        queue: VecDeque::new(),
-        missing: VecDeque::new(),
-        awaited: None,
-        retry_at_s: HashMap::new(),
-        unreachable: HashSet::new(),
-        staged_check_at: Duration::ZERO,
-        missing_check_at: Duration::ZERO,
-    };
+    let mut scrubber = Scrubber::new(gateway, settings, stop.clone());
     while !*stop.borrow() {
         let stepped = tokio::task::spawn_blocking(move || {
             let step = scrubber.step();
@@ -304,6 +291,23 @@ async fn repaired(gateway: &Gateway) {
 }
 
 impl Scrubber {
+    fn new(gateway: Arc<Gateway>, settings: Scrub, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            gateway,
+            stop,
+            started: Instant::now(),
+            rate_limiter: Mutex::new(RateLimiter::new(settings.mib_per_s.saturating_mul(1 << 20))),
+            settings,
+            queue: VecDeque::new(),
+            missing: VecDeque::new(),
+            awaited: None,
+            retry_at_s: HashMap::new(),
+            unreachable: HashSet::new(),
+            staged_check_at: Duration::ZERO,
+            missing_check_at: Duration::ZERO,
+        }
+    }
+
     /// Scrubs what is staged if it is time for that, or else the next platter.
     fn step(&mut self) -> Step {
         if self.gateway.jobs.command_lock.is_locked() {
@@ -544,12 +548,46 @@ fn now_s() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_archive::Source;
     use fulgurite_archive::catalogue::PlatterPlace;
-    use fulgurite_domain::SetId;
+    use fulgurite_archive::settings::StoreSettings;
+    use fulgurite_archive::watch::Unwatched;
+    use fulgurite_domain::{ObjectName, SetId};
 
     use super::*;
+    use crate::settings::Settings;
+    use crate::state::State;
+    use crate::test_gateway::{new_archive_with, new_gateway};
 
     const MIB: u64 = 1 << 20;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_platter_that_its_store_refuses_is_rewritten_on_another_one() {
+        let home = tempfile::tempdir().expect("a folder");
+        let store = |name: &str| StoreSettings { name: name.into(), path: home.path().join(name) };
+        let archive = new_archive_with(home.path(), |settings| {
+            settings.set.redundancy = 1;
+            settings.stores = ["d1", "d2", "d3"].map(store).into();
+        });
+        let source = Source::Stream { reader: Box::new(&b"moon"[..]), name: ObjectName(b"moon".to_vec()) };
+        archive.put(std::iter::once(source), &Unwatched).expect("put");
+        archive.flush(&Unwatched).expect("flushed");
+        let gateway = new_gateway(Arc::new(State::open(archive.clone()).expect("a state")), &Settings::default());
+        let (_stop, stopped) = watch::channel(false);
+        let scrubber = Scrubber::new(Arc::new(gateway), Scrub::default(), stopped);
+        let places =
+            || -> Vec<PlatterPlace> { archive.catalogue().platters().expect("platters").into_iter().map(|row| row.place).collect() };
+        let lost = places().swap_remove(0);
+        let file = home.path().join(&lost.store).join(format!("platters/{}.platter", lost.platter));
+        std::fs::remove_file(&file).expect("removed");
+        // In the way of the file that becomes the platter.
+        std::fs::create_dir(file.with_extension("part")).expect("a folder");
+        assert!(scrubber.verify_and_repair(lost.platter, None, &Unwatched).expect("verified"));
+        let mut stores: Vec<String> = places().into_iter().map(|place| place.store).collect();
+        stores.sort();
+        assert_eq!(stores, ["d1", "d2", "d3"].into_iter().filter(|store| *store != lost.store).collect::<Vec<_>>());
+        assert!(archive.scrub(None, &Unwatched).expect("scrubbed").unsound.is_empty());
+    }
 
     /// Total read time, by a clock that only pauses advance.
     fn reading(mib: u64, is_busy: bool) -> Duration {
