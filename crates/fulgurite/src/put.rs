@@ -168,7 +168,7 @@ fn say_kept(report: FlushReport) {
 }
 
 /// Staged bytes that can't be read now may be intact.
-fn flush_outcome(report: FlushReport) -> Outcome {
+pub(crate) fn flush_outcome(report: FlushReport) -> Outcome {
     Outcome::troubled_if(report.damaged() > 0 || report.too_long > 0).worst(Outcome::hindered(report.out_of_reach.hindrance()))
 }
 

@@ -251,7 +251,9 @@ impl KafkaSource {
             self.report_gaps(looked.unwrap_or_default(), pipeline);
         }
         self.ask_for_ids().await;
-        self.start_over(false).await;
+        if let Some(why) = self.start_over(false).await {
+            result = result.and(Err(IngestError::Refused(why)));
+        }
         let consumer = Arc::clone(&self.consumer);
         let committed = tokio::task::spawn_blocking(move || consumer.commit_consumer_state(CommitMode::Sync)).await;
         match committed {
@@ -317,11 +319,13 @@ impl KafkaSource {
     }
 
     /// Goes back to the beginning of topics that were created again, also with the committed
-    /// offset: it may be that of the earlier topic. What fails is tried again.
-    async fn start_over(&self, with_seek: bool) {
+    /// offset: it may be that of the earlier topic. What fails is returned, and tried again by the
+    /// next call.
+    async fn start_over(&self, with_seek: bool) -> Option<String> {
         let renewed = self.consumer.context().state().to_renew();
         let consumer = Arc::clone(&self.consumer);
         let started = tokio::task::spawn_blocking(move || {
+            let mut failed = None;
             for position in renewed {
                 let (topic, partition) = &position;
                 // Else the next automatic commit would go back to the one that is stored.
@@ -331,18 +335,21 @@ impl KafkaSource {
                     went = went.and_then(|()| consumer.seek(topic, *partition, Offset::Beginning, TIMEOUT));
                 }
                 if let Err(error) = went {
-                    consumer.context().events.waiting(&format!("Kafka: {topic} {partition} was created again: {error}"));
+                    let why = format!("Kafka: {topic} {partition} was created again: {error}");
+                    consumer.context().events.waiting(&why);
+                    failed = Some(why);
                     continue;
                 }
                 let mut state = consumer.context().state();
                 state.renewed.remove(&position);
                 state.offsets.forget(topic, *partition);
+                // What was seen of its end meanwhile is of the earlier position.
+                state.ends.remove(&position);
                 state.offsets.expect(topic, *partition, 0);
             }
+            failed
         });
-        if let Err(error) = started.await {
-            tracing::debug!("{error}");
-        }
+        started.await.unwrap_or_else(|error| Some(error.to_string()))
     }
 
     /// Asks where partitions with missing offsets begin. The question waits behind a fetch, so it

@@ -281,8 +281,24 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
 
     fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         let mut refused: Vec<StoreError> = Vec::new();
+        let written = self.write_onto_willing_stores(&mut refused, watcher);
+        let instead = if matches!(written, Ok(Some(_))) { ". The set was written to other stores" } else { "" };
+        // An error that says that too few stores are left has those of the others.
+        for error in refused {
+            watcher.trouble(Trouble::Note(&format!("{error}{instead}")));
+        }
+        written
+    }
+
+    /// Writes a set to the stores that accept its platters. Those that didn't are in `refused`
+    /// afterwards, unless the error names them.
+    fn write_onto_willing_stores(
+        &mut self,
+        refused: &mut Vec<StoreError>,
+        watcher: &dyn Watcher,
+    ) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         loop {
-            let error = match self.write_set(&mut refused, watcher) {
+            let error = match self.write_set(refused, watcher) {
                 Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
                 // All of the set is still staged, so it can be written to other stores.
                 Err(ArchiveError::Store(error)) if refused.iter().all(|other| other.store() != error.store()) => {
@@ -290,13 +306,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                     refused.push(error);
                     continue;
                 }
-                Ok(written) => {
-                    for error in &refused {
-                        watcher.trouble(Trouble::Note(&format!("{error}. The set was written to other stores")));
-                    }
-                    return Ok(written);
-                }
-                Err(error) => return Err(error),
+                written => return written,
             };
             // Staged bytes of the set being finished may be released at any moment, and would then
             // look unreadable.

@@ -30,6 +30,7 @@ use crate::database::{check_whole, remove_database, remove_if_there, with_suffix
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
+use crate::open_file::refuse_undecided;
 use crate::paging::Pager;
 use crate::settings::Settings;
 use crate::volume::sync_folder;
@@ -170,6 +171,7 @@ pub(crate) fn merge_copies(
 
 fn open_store(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     let path = home.join(KEYS_FILE);
+    refuse_undecided(&path).map_err(KeyStoreError::from)?;
     if !path.exists() {
         // A crash interrupted a repair.
         return Ok(match repaired(home).exists() {
@@ -184,7 +186,10 @@ fn open_store(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     match opened {
         Ok(_) if repaired(home).exists() => Ok(Found::Damaged("its repair was interrupted".into())),
         Ok(store) => Ok(Found::Sound(store)),
-        Err(error @ (KeyStoreError::Newer { .. } | KeyStoreError::OtherArchive { .. })) => Err(error.into()),
+        // A log of another file says nothing about this one: the operator knows which is right.
+        Err(error @ (KeyStoreError::Newer { .. } | KeyStoreError::OtherArchive { .. } | KeyStoreError::LogOfAnother(_))) => {
+            Err(error.into())
+        }
         Err(KeyStoreError::Damaged(found)) => Ok(Found::Damaged(found)),
         // For example, the disk can't read the file any more.
         Err(error) => Ok(Found::Damaged(error.to_string())),

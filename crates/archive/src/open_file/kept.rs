@@ -52,7 +52,7 @@ pub enum Kept {
 /// right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{path} was removed or replaced while it was in use; what it contained was saved in {aside}. If a server is still running, stop it. To \
+    "{path} or its log was removed or replaced while it was in use; what it contained was saved in {aside}. If a server is still running, stop it. To \
      continue with the saved content, move {path} away, with {path}-wal and {path}-shm if they exist, and rename {aside} to {path}. To do \
      without it, move {aside} away",
     path = path.display(),
@@ -104,7 +104,7 @@ fn set_aside_name(path: &Path) -> PathBuf {
 pub(crate) enum Keep {
     /// If it was removed. For what can be recreated: after a replacement, the operator decides.
     Removed,
-    /// If it was removed or replaced. For what exists nowhere else.
+    /// If it or its log was removed or replaced. For what exists nowhere else.
     Always,
 }
 
@@ -157,6 +157,9 @@ impl InPlace {
 
     fn keep_content(&self, how: Displacement, connection: &Connection) -> Kept {
         let is_kept = match (how, self.keep) {
+            // The file is in place, but what was last committed is only in the log that has no name
+            // any more. It reaches the file at the end only if no other process has the file open.
+            (Displacement::LogGone, Some(Keep::Always)) => return self.keep_aside(connection),
             (Displacement::Removed, Some(_)) => true,
             (Displacement::Replaced, Some(keep)) => {
                 let detached = self.file.detach_log(connection);
@@ -171,15 +174,20 @@ impl InPlace {
         if !is_kept || !self.file.is_apart_from_log() {
             return Kept::Not;
         }
+        match self.keep_aside(connection) {
+            Kept::Aside(aside) if how == Displacement::Removed && self.put_back(&aside, connection).unwrap_or(false) => Kept::WrittenBack,
+            kept => kept,
+        }
+    }
+
+    /// Saves the content beside the file, unless that was done.
+    fn keep_aside(&self, connection: &Connection) -> Kept {
         let aside = set_aside_name(&self.file.log.database);
         let is_saved = matches!(self.found, Some(Displaced { kept: Kept::Aside(_), .. }));
-        if !is_saved && let Err(error) = save(connection, &aside) {
-            return Kept::Failed(format!("Its content could not be saved yet ({error})"));
+        match if is_saved { Ok(()) } else { save(connection, &aside) } {
+            Ok(()) => Kept::Aside(aside),
+            Err(error) => Kept::Failed(format!("Its content could not be saved yet ({error})")),
         }
-        if how == Displacement::Removed && self.put_back(&aside, connection).unwrap_or(false) {
-            return Kept::WrittenBack;
-        }
-        Kept::Aside(aside)
     }
 
     /// Gives the saved content the name of the file, unless something has that name now.

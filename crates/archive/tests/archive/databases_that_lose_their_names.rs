@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fulgurite_archive::archive::{CATALOGUE_FILE, KEYS_FILE};
-use fulgurite_archive::keyring::export_keys;
+use fulgurite_archive::keyring::{export_keys, import_keys};
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, Source};
 use fulgurite_domain::ObjectName;
@@ -101,6 +101,28 @@ fn the_keys_of_a_replaced_key_store_are_saved_and_the_operator_decides() {
     let archive = home.open();
     assert_eq!(names(&archive), ["early", "late"]);
     put(&archive, "new").expect("put");
+}
+
+#[test]
+fn keys_in_a_log_that_was_removed_are_saved_and_an_import_touches_nothing_before_it_is_decided() {
+    let home = Home::new(1, 1);
+    let (keys, aside) = (home.path().join(KEYS_FILE), home.path().join("keys.db.displaced"));
+    let archive = home.open();
+    put(&archive, "early").expect("put");
+    fs::remove_file(home.path().join("keys.db-wal")).expect("removed");
+    assert_nothing_is_well(&archive, "keys.db-wal was removed or replaced");
+    // As if the process was killed: the log that has no name is never moved into the file.
+    std::mem::forget(archive);
+    let copy = home.folder.path().join("copy");
+    let other = Home::new(1, 1);
+    export_keys(&other.open(), &copy, None).expect("exported");
+    let refused = import_keys(&home.path(), std::slice::from_ref(&copy), &[], &Unwatched).expect_err("the operator has to decide").to_string();
+    assert!(refused.contains("keys.db.displaced"), "{refused}");
+    for path in files_of(&home.path(), KEYS_FILE) {
+        let _ = fs::remove_file(path);
+    }
+    fs::rename(&aside, &keys).expect("decided");
+    assert_eq!(names(&Archive::open(&home.path(), Access::Read).expect("opens")), ["early"]);
 }
 
 /// Replaces the catalogue under an archive that has put something since the copy was made.

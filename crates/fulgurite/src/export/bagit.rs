@@ -90,7 +90,7 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
     }
     let has_old_info = imported.as_ref().is_some_and(|imported| imported.version <= Version::V0_95);
     let version = options.version;
-    let survey = objects.survey_with("bags", command.leave_out.leave_out, &|path| match tag_file(path).filter(|_| imported.is_some()) {
+    let survey = objects.survey("bags", command.leave_out.leave_out, &|path| match tag_file(path).filter(|_| imported.is_some()) {
         Some(tag_file) if is_computed(tag_file, has_old_info) => None,
         Some(tag_file) => why_not(check_tag_path(tag_file, version)),
         None => why_not(check_payload_path(path, version)),
@@ -222,10 +222,18 @@ fn imported(objects: &Objects<'_>) -> Result<Option<Imported>> {
         let shown = row.record.name.display();
         let mut file = File::create_new(folder.path().join(name)).with_context(|| shown.clone())?;
         if matches!(name, "bagit.txt" | INFO | OLD_INFO) {
-            if row.record.size > INFO_BYTES_MAX {
-                bail!("{shown} has {} and can't be the metadata of a bag", bytes(row.record.size));
+            let check = |size| match size > INFO_BYTES_MAX {
+                true => bail!("{shown} has {} and can't be the metadata of a bag", bytes(size)),
+                false => Ok(()),
+            };
+            check(row.record.size)?;
+            let read =
+                content.pass(|reader, _| std::io::copy(&mut reader.take(INFO_BYTES_MAX), &mut file)).with_context(|| shown.clone())?;
+            // A server may replace or remove it meanwhile.
+            match read {
+                Some(row) => check(row.record.size)?,
+                None => std::fs::remove_file(folder.path().join(name)).with_context(|| shown.clone())?,
             }
-            content.pass(|reader, _| std::io::copy(&mut reader.take(INFO_BYTES_MAX), &mut file)).with_context(|| shown.clone())?;
         }
         Ok(())
     })?;

@@ -85,19 +85,12 @@ impl<'a> Objects<'a> {
         Ok(newest.filter(|row| row.record.kind == Kind::File))
     }
 
-    /// Looks at all objects for what can't be exported, before anything is written.
+    /// Looks at all objects for what can't be exported, before anything is written. `why_not` gives
+    /// the reasons of a format why it can't contain a path.
     ///
     /// # Errors
     /// If anything can't be exported; it was printed.
-    pub(super) fn survey(&self, format: &str, leave_out: bool) -> Result<Survey> {
-        self.survey_with(format, leave_out, &|_| None)
-    }
-
-    /// The same, with the reasons of a format why it can't contain a path.
-    ///
-    /// # Errors
-    /// As [`survey`](Self::survey).
-    pub(super) fn survey_with(&self, format: &str, leave_out: bool, why_not: &dyn Fn(&str) -> Option<String>) -> Result<Survey> {
+    pub(super) fn survey(&self, format: &str, leave_out: bool, why_not: &dyn Fn(&str) -> Option<String>) -> Result<Survey> {
         let mut survey = Survey::default();
         let mut paths = Paths::default();
         let mut refused = 0_u64;

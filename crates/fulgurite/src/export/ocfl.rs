@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fulgurite_archive::Access;
 use fulgurite_digest::{Algorithm, Digest};
-use fulgurite_ocfl::{INVENTORY, Layout, ObjectOptions, SpecVersion, StorageRoot, User, VersionInfo};
+use fulgurite_ocfl::{INVENTORY, LOGICAL_PATH_BYTES_MAX, Layout, ObjectOptions, SpecVersion, StorageRoot, User, VersionInfo};
 use serde_json::json;
 
 use super::objects::Objects;
@@ -82,7 +82,10 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
             Err(_) => return Err(Misuse("the name is not UTF-8, so it can't be an identifier: choose one with --object".into()).into()),
         },
     };
-    let survey = objects.survey("OCFL objects", command.leave_out.leave_out)?;
+    let survey = objects.survey("OCFL objects", command.leave_out.leave_out, &|path| {
+        let is_too_long = path.len() > LOGICAL_PATH_BYTES_MAX && !is_inventory(path);
+        is_too_long.then(|| format!("its path has {} bytes; at most {LOGICAL_PATH_BYTES_MAX} are allowed", path.len()))
+    })?;
     let root = storage_root(&command.into, command.layout.as_ref())?;
     let start = Instant::now();
     let user = User { name: command.user.clone(), address: command.address.clone() };

@@ -74,6 +74,7 @@ pub(crate) fn read_profile(path: &Path) -> Result<Profile> {
 impl Importer<'_> {
     /// Imports the bag in a folder.
     pub(super) fn bag(&mut self, path: &Path, name: &[u8], profile: Option<&Profile>) -> Result<()> {
+        self.go_on()?;
         let threads = NonZeroUsize::new(self.threads()).unwrap_or(NonZeroUsize::MIN);
         let options = Options { threads, ..Options::default() };
         let bag = match Bag::open(path) {

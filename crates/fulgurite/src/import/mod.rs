@@ -24,7 +24,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use fulgurite_archive::catalogue::Versions;
-use fulgurite_archive::{Access, Archive, ContentCheck, PutReport, Skip, Source};
+use fulgurite_archive::{Access, Archive, ContentCheck, FlushReport, PutReport, Skip, Source};
 use fulgurite_digest::{Digest, Digester};
 use fulgurite_domain::ObjectName;
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 use crate::list::each_version;
 use crate::premis::{Deed, Premis, Provenance, Subject};
 use crate::progress::Progress;
+use crate::put::flush_outcome;
 use crate::text::{self, bytes, count, phrase, rate};
 use crate::{Outcome, Session, diagnostics, signals};
 
@@ -119,6 +120,8 @@ struct Importer<'a> {
     /// Bags or objects of which nothing, or not everything, was stored.
     refused: u64,
     refusals: Vec<Value>,
+    /// Whether all that was flushed is on platters.
+    flushed: Outcome,
     /// Set by Ctrl-C or SIGTERM: no further file is stored.
     is_stopped: Arc<AtomicBool>,
 }
@@ -136,6 +139,7 @@ impl<'a> Importer<'a> {
         Ok(Self {
             session,
             archive,
+            flushed: Outcome::Good,
             is_stopped,
             progress: Progress::of_import(session.quiet, provenance.clone()),
             noun,
@@ -197,10 +201,9 @@ impl<'a> Importer<'a> {
             Some(file.source(provenance.clone()))
         });
         let (outcome, flushed) = if self.flushes {
-            let (outcome, flushed) = self.archive.put_changed_and_flush(sources, Skip::SameContent, &self.progress);
-            (outcome, flushed.map(drop))
+            self.archive.put_changed_and_flush(sources, Skip::SameContent, &self.progress)
         } else {
-            (self.archive.put_changed(sources, Skip::SameContent, &self.progress), Ok(()))
+            (self.archive.put_changed(sources, Skip::SameContent, &self.progress), Ok(FlushReport::default()))
         };
         let report = outcome.report;
         self.total.objects += report.objects;
@@ -213,7 +216,8 @@ impl<'a> Importer<'a> {
                 "the import stopped. What it stored is safe; `fulgurite flush` frees staging, and repeating the import continues it",
             );
         }
-        flushed.context("everything is staged and safe, but not all of it is on platters")?;
+        let flushed = flushed.context("everything is staged and safe, but not all of it is on platters")?;
+        self.flushed = self.flushed.worst(flush_outcome(flushed));
         if was_cut.into_inner() { Err(Stopped.into()) } else { Ok(report) }
     }
 
@@ -299,7 +303,7 @@ impl<'a> Importer<'a> {
                 "not_stored": self.progress.take_not_stored(),
             })
         });
-        Ok(Outcome::troubled_if(self.refused > 0 || missed > 0))
+        Ok(Outcome::troubled_if(self.refused > 0 || missed > 0).worst(self.flushed))
     }
 }
 

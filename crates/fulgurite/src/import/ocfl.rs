@@ -111,6 +111,7 @@ impl Importer<'_> {
 
     /// Validates an object, and adds its files to the batch.
     fn object(&mut self, object: &Object, folder: &[u8], all_versions: bool, batch: &mut Batch) -> Result<()> {
+        self.go_on()?;
         let path = object.folder();
         let report = validate_object(path, &ValidateOptions { threads: self.threads(), ..ValidateOptions::default() });
         for finding in report.findings.kept() {

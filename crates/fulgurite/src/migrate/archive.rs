@@ -240,6 +240,10 @@ impl Taking {
             Ok(report) if report.sets == 0 && report.unreadable > 0 => {
                 Err(Refusal::new(Cause::Fault, "staging is full of versions that can't be read; `fulgurite verify` names them"))
             }
+            Ok(report) if report.sets == 0 && report.too_long > 0 => Err(Refusal::new(
+                Cause::Fault,
+                "staging is full of versions whose names and attributes are too long for platters; `fulgurite flush` names them",
+            )),
             Ok(report) if report.sets == 0 => {
                 Err(Refusal::new(Cause::Unsupported, "the file is larger than staging, even if that is empty"))
             }

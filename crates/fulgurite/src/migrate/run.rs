@@ -14,7 +14,8 @@ use fulgurite_migration::quantities::grouped;
 use fulgurite_migration::run::certificate;
 use fulgurite_migration::run::database::{State, Totals};
 use fulgurite_migration::run::destination::Destination;
-use fulgurite_migration::run::{self, Setup};
+use fulgurite_migration::run::{self, Setup, folded};
+use fulgurite_places::Place;
 use serde_json::{Value, json};
 
 use super::apart::{self, Unproven};
@@ -23,7 +24,7 @@ use super::init::say_left_out;
 use super::lock::Holder;
 use super::progress::RunProgress;
 use super::watching::Watching;
-use crate::{Outcome, Session, signals, text};
+use crate::{Outcome, Session, diagnostics, signals, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -82,6 +83,8 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let mut watching = Watching::new(session, &migration, earlier, before, is_stopped.clone())?;
     let result = run::run(&setup, &mut migration.database, &mut watching);
     let (metrics, noted) = watching.end(&migration);
+    // An archive distinguishes all names.
+    let distinguishing = archive.is_none().then(|| (setup.source.clone(), setup.destination.clone()));
     drop(setup);
     let mut flushed = FlushReport::default();
     let flush = || match archive.filter(|_| !asked.no_flush) {
@@ -98,7 +101,17 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
     let written = metrics.end().context("metrics.prom");
     done?;
     written?;
-    let run = Ended { time: began.elapsed(), is_stopped: is_stopped.load(Ordering::Relaxed), unreadable: flushed.unreadable };
+    let is_as_before = migration.database.totals()? == before && migration.path("certificate.json").exists();
+    let are_names_checked = match distinguishing.filter(|_| !is_as_before) {
+        Some((source, destination)) => check_names(&mut migration, &*source, &*destination)?,
+        None => true,
+    };
+    let run = Ended {
+        time: began.elapsed(),
+        is_stopped: is_stopped.load(Ordering::Relaxed),
+        unwritten: flushed.unreadable + flushed.too_long,
+        are_names_checked,
+    };
     let outcome = conclude(session, &mut migration, before, &run)?;
     let versions = |count| text::phrase(count, "version", "versions");
     if flushed.damaged() > 0 {
@@ -113,6 +126,12 @@ pub(super) fn run(session: &Session, asked: &Run) -> Result<Outcome> {
             versions(flushed.unreadable)
         ));
     }
+    if flushed.too_long > 0 {
+        session.warn(&format!(
+            "the names and attributes of {} in the archive's staging are too long for platters; `fulgurite flush` names them.",
+            versions(flushed.too_long)
+        ));
+    }
     let hindered = Outcome::hindered(flushed.out_of_reach.hindrance());
     Ok(outcome.worst(Outcome::troubled_if(flushed.damaged() > 0 || flushed.too_long > 0)).worst(hindered))
 }
@@ -122,19 +141,32 @@ struct Ended {
     time: Duration,
     is_stopped: bool,
     /// Versions that the archive could not write to platters.
-    unreadable: u64,
+    unwritten: u64,
+    /// Whether the destination was asked which names it distinguishes.
+    are_names_checked: bool,
+}
+
+/// Gives files up whose names the destination doesn't distinguish, also those of earlier runs:
+/// when this run began, the destination may not have answered. Returns whether it does now.
+fn check_names(migration: &mut Migration, source: &dyn Place, destination: &dyn Destination) -> Result<bool> {
+    let Ok(folding) = destination.folding() else { return Ok(false) };
+    folded::refuse(&mut migration.database, source, folding, &mut |name, reason| {
+        let (name, reason) = (text::harmless(name), text::harmless(reason));
+        diagnostics::write(&format!("{name}: {reason}"), &json!({ "kind": "failed", "name": name, "reason": reason }));
+    })?;
+    Ok(true)
 }
 
 /// Says what was done, and writes the certificate if nothing is left.
 fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &Ended) -> Result<Outcome> {
-    let Ended { time, is_stopped, unreadable } = *run;
+    let Ended { time, is_stopped, unwritten, are_names_checked } = *run;
     let totals = migration.database.totals()?;
     let (files, bytes) = totals.of(State::Migrated);
     let (files_before, bytes_before) = before.of(State::Migrated);
     let (files_now, bytes_now) = (files.saturating_sub(files_before), bytes.saturating_sub(bytes_before));
     let left = totals.of(State::Waiting).0 + totals.of(State::Written).0;
     let failed = totals.of(State::Failed).0;
-    let (certificate, still_applies) = match left == 0 && unreadable == 0 {
+    let (certificate, still_applies) = match left == 0 && unwritten == 0 && are_names_checked {
         true => {
             let (certificate, still_applies) = certify(migration, totals)?;
             (Some(certificate), still_applies)
@@ -161,6 +193,9 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &
         ),
     };
     session.say(&done);
+    if !are_names_checked {
+        session.warn("there is no certificate, because the destination can't be asked which names it distinguishes: run it again.");
+    }
     if left > 0 {
         session.warn(&format!("{} left: run it again.", text::phrase(left, "file is", "files are")));
     }
@@ -176,7 +211,7 @@ fn conclude(session: &Session, migration: &mut Migration, before: Totals, run: &
         let arrived = grouped(arrived);
         session.say(&format!("{path} certifies {arrived} of {}; migrated.sha256 lists them.", text::count(all, "file")));
     }
-    Ok(Outcome::troubled_if(left > 0 || failed > 0))
+    Ok(Outcome::troubled_if(left > 0 || failed > 0 || !are_names_checked))
 }
 
 /// Writes the list of migrated files, and the certificate with its digest. A certificate that

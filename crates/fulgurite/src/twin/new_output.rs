@@ -64,27 +64,21 @@ impl NewOutput {
     }
 }
 
-/// Writes files into a folder that has none of them: all, or none.
+/// Writes files into a folder that has none of them: all, or none if one fails.
 pub(super) fn write_all(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
-    let path = |name: &str| folder.join(name).display().to_string();
     let opened = File::open(folder).with_context(|| folder.display().to_string())?;
-    let mut new_files = Vec::with_capacity(files.len());
-    for (name, content) in files {
-        let written = || -> io::Result<NewFile<'_>> {
+    // One after another: a sweep may write more files than a process can have open.
+    for (index, (name, content)) in files.iter().enumerate() {
+        let written = || -> io::Result<()> {
             let new = NewFile::create(opened.as_fd(), MODE)?;
             new.file().write_all(content)?;
             new.file().sync_all()?;
-            Ok(new)
+            Ok(new.publish(name.as_bytes(), false)?)
         };
-        new_files.push((name, written().with_context(|| path(name))?));
-    }
-    let mut named = Vec::with_capacity(files.len());
-    for (name, new) in new_files {
-        if let Err(error) = new.publish(name.as_bytes(), false) {
-            named.iter().for_each(|name| drop(fs::remove_file(folder.join(name))));
-            return Err(error).with_context(|| path(name));
+        if let Err(error) = written() {
+            files[..index].iter().for_each(|(name, _)| drop(fs::remove_file(folder.join(name))));
+            return Err(error).with_context(|| folder.join(name).display().to_string());
         }
-        named.push(name);
     }
     opened.sync_all().with_context(|| folder.display().to_string())
 }

@@ -111,7 +111,9 @@ impl State {
     /// All of a partition with this number was received, of one topic or another.
     pub(super) fn reach(&mut self, partition: i32) {
         let mut same = self.assigned.iter().filter(|(_, other)| *other == partition);
-        if let (Some(position), None) = (same.next().cloned(), same.next()) {
+        if let (Some(position), None) = (same.next().cloned(), same.next())
+            && !self.renewed.contains(&position)
+        {
             self.ends.entry(position).or_default().is_current = true;
         }
     }
@@ -121,7 +123,8 @@ impl State {
         for topic in statistics.topics.values() {
             for partition in topic.partitions.values() {
                 let position = (topic.topic.clone(), partition.partition);
-                if !self.assigned.contains(&position) {
+                // What is renewed was not yet read from its beginning.
+                if !self.assigned.contains(&position) || self.renewed.contains(&position) {
                     continue;
                 }
                 let seen = self.ends.entry(position).or_default();

@@ -352,7 +352,7 @@ fn files(reader: &mut Reader) -> Files {
             "change",
             seconds("0 s"..="1 h"),
             "0 s",
-            "Time before the files of each volume: to unload the one before, to load it and to wind.",
+            "Time before the files of each volume: to unload the previous one, to load this one and to wind.",
         ),
     }
 }

@@ -427,6 +427,11 @@ mod tests {
         let text = State::open(archive.clone()).err().expect("its backup may be unlisted").to_string();
         assert!(text.contains("keys import") && text.contains("--without-copy"), "{text}");
         assert!(!home.join(FILE).exists());
+        // Where no server was, the command line may remove versions: an older program's gaps would
+        // otherwise keep all of them.
+        VersionStates::open(&archive).expect("no server has set locks here");
+        std::fs::create_dir(sign_of_server(&archive)).expect("made");
+        assert!(matches!(VersionStates::open(&archive), Err(StateError::MayBeUnlisted { .. })), "its locks are unknown");
         begin_without_backup(&archive).expect("begun");
         State::open(archive).expect("it opens");
     }

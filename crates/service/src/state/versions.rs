@@ -93,6 +93,7 @@ impl VersionStates {
     /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it:
     /// the state is unknown until `fulgurite serve` has recovered it.
     /// [`StateError::LostWithoutBackup`] if it has none, but a server has used it.
+    /// [`StateError::MayBeUnlisted`] if a server has used it, and its backup may not be listed.
     /// [`StateError::OldCopy`] if the file is older than the newest backup. Other errors if the
     /// file can't be used.
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
@@ -105,6 +106,9 @@ impl VersionStates {
             }
             ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive)),
+            ExistingState::Unlisted(gaps) if recovery::sign_of_server(archive).exists() => {
+                return Err(StateError::may_be_unlisted(archive, &gaps));
+            }
             // Locks of a state that the archive may never have had must not keep the command line
             // from removing anything.
             ExistingState::Nothing | ExistingState::Unlisted(_) => None,

@@ -165,6 +165,12 @@ impl Room {
         }
     }
 
+    /// Keeps disks from being checked.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, Option<u64>> {
+        self.least_refused.lock().expect("nothing panics while it holds this lock")
+    }
+
     pub(crate) fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
@@ -174,12 +180,11 @@ impl Room {
         self.refused_puts.load(Ordering::Relaxed)
     }
 
-    /// Size of the smallest refused put that doesn't fit yet, by this room. If it fits, it is
-    /// forgotten: its client would be accepted now. Puts that wouldn't fit in empty staging don't
-    /// count.
-    pub(super) fn still_refused(&self, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    /// Size of the smallest refused put that doesn't fit yet, unless it is to be forgotten by now.
+    /// Puts that wouldn't fit in empty staging don't count.
+    pub(super) fn still_refused(&self, is_over: impl Fn(u64) -> bool) -> Option<u64> {
         let mut least = self.least_refused.lock().expect("nothing panics while it holds this lock");
-        *least = least.filter(|bytes| !fits(*bytes));
+        *least = least.filter(|bytes| !is_over(*bytes));
         *least
     }
 }

@@ -205,18 +205,20 @@ impl Transfers {
         Err(slow_down())
     }
 
-    /// Whether content would fit if what waits were on platters.
+    /// Whether content would fit within all limits if what waits were on platters. The service's
+    /// own limit is waived for empty staging, but clients rarely leave it empty.
     fn would_fit(&self, bytes: u64, waiting: &StagedTotals, mut free: Free) -> bool {
         for free in [&mut free.on_disk, &mut free.within_limit].into_iter().flatten() {
             *free = free.saturating_add(waiting.stored_bytes);
         }
-        fits(bytes, self.room.limit, 0, free)
+        room(self.room.limit, 0, free).is_none_or(|room| bytes <= room)
     }
 
-    /// Size of the smallest put that was refused and still doesn't fit, if there is one.
+    /// Size of the smallest put that was refused and still doesn't fit, if there is one. It is
+    /// forgotten if writing what waits can no longer make it fit.
     pub(crate) fn still_refused(&self, staged: &StagedTotals) -> Option<u64> {
         let free = self.archive.staging().free();
-        self.room.still_refused(|bytes| fits(bytes, self.room.limit, staged.stored_bytes, free))
+        self.room.still_refused(|bytes| fits(bytes, self.room.limit, staged.stored_bytes, free) || !self.would_fit(bytes, staged, free))
     }
 
     /// Bytes that can still be staged, if known.

@@ -61,9 +61,10 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn with_one_key(&self, after: Option<i64>, key: &dyn Fn(&str) -> String) -> Result<Option<GroupPage>, DatabaseError> {
-        let sql = "SELECT hash FROM temp.key WHERE ?1 IS NULL OR hash > ?1 GROUP BY hash HAVING count(*) > 1 ORDER BY hash LIMIT ?2";
+        let sql = "SELECT hash FROM temp.key WHERE hash >= ?1 GROUP BY hash HAVING count(*) > 1 ORDER BY hash LIMIT ?2";
+        let Some(from) = after.map_or(Some(i64::MIN), |after| after.checked_add(1)) else { return Ok(None) };
         let mut statement = self.connection.prepare_cached(sql)?;
-        let hashes = statement.query_map(params![after, PAGE as i64], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+        let hashes = statement.query_map(params![from, PAGE as i64], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
         let Some(&last) = hashes.last() else { return Ok(None) };
         let sql = "SELECT file.id, name, state, was_released FROM temp.key JOIN file ON file.id = temp.key.file WHERE hash = ?1";
         let mut statement = self.connection.prepare_cached(sql)?;
