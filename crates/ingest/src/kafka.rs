@@ -200,7 +200,7 @@ impl KafkaSource {
                     if !renewed.is_empty() {
                         tokio::select! {
                             () = stop.notified() => break self.stopped(),
-                            () = self.start_over(true) => {}
+                            _ = self.start_over(true) => {}
                         }
                     }
                     let fresh = std::mem::take(&mut context.state().fresh);

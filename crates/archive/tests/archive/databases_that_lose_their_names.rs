@@ -116,7 +116,8 @@ fn keys_in_a_log_that_was_removed_are_saved_and_an_import_touches_nothing_before
     let copy = home.folder.path().join("copy");
     let other = Home::new(1, 1);
     export_keys(&other.open(), &copy, None).expect("exported");
-    let refused = import_keys(&home.path(), std::slice::from_ref(&copy), &[], &Unwatched).expect_err("the operator has to decide").to_string();
+    let refused =
+        import_keys(&home.path(), std::slice::from_ref(&copy), &[], &Unwatched).expect_err("the operator has to decide").to_string();
     assert!(refused.contains("keys.db.displaced"), "{refused}");
     for path in files_of(&home.path(), KEYS_FILE) {
         let _ = fs::remove_file(path);
