@@ -23,7 +23,9 @@ class Served(Made):
 @pytest.fixture(params=["staged", "archived"])
 def served(request, tmp_path):
     made = Served(tmp_path)
-    made.put({f"t/{number}": noise(number, 3_000) for number in range(4)})
+    # One after another: a single command stores several files at a time, in any order.
+    for number in range(4):
+        made.put({f"t/{number}": noise(number, 3_000)})
     if request.param == "archived":
         made.flush()
     return made

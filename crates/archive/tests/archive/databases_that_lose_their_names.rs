@@ -111,14 +111,14 @@ fn keys_in_a_log_that_was_removed_are_saved_and_an_import_touches_nothing_before
     put(&archive, "early").expect("put");
     fs::remove_file(home.path().join("keys.db-wal")).expect("removed");
     assert_nothing_is_well(&archive, "keys.db-wal was removed or replaced");
-    // As if the process was killed: the log that has no name is never moved into the file.
-    std::mem::forget(archive);
+    drop(archive);
     let copy = home.folder.path().join("copy");
     let other = Home::new(1, 1);
     export_keys(&other.open(), &copy, None).expect("exported");
     let refused =
         import_keys(&home.path(), std::slice::from_ref(&copy), &[], &Unwatched).expect_err("the operator has to decide").to_string();
     assert!(refused.contains("keys.db.displaced"), "{refused}");
+    // After a kill, the file would lack what only the log had. The saved one has it.
     for path in files_of(&home.path(), KEYS_FILE) {
         let _ = fs::remove_file(path);
     }
