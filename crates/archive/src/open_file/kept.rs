@@ -1,8 +1,8 @@
-//! Keeps the content of a file that was removed or replaced while it is open.
+//! Keeps the content of a file that was removed or replaced while it is open, or whose log was.
 //!
 //! ```text
-//! removed:  open file --copy--> NAME.displaced --> NAME
-//! replaced: open file --copy--> NAME.displaced
+//! removed:            open file --copy--> NAME.displaced --> NAME
+//! replaced, log gone: open file --copy--> NAME.displaced
 //! ```
 //!
 //! After a removal, the copy gets the name of the file, if its log could be detached. While a
