@@ -77,12 +77,13 @@ impl Rebuild<'_> {
     /// The store of the best copy of a platter: one whose file table can be read, and of these the
     /// one that the earlier catalogue names.
     fn best_copy<'s>(&self, copies: &[StoredCopy<'s>], header: &Header, known: &EarlierSets) -> &'s str {
-        let [(only, _)] = copies else {
-            let is_known = |name: &str| known.places.get(&header.platter).is_some_and(|store| store == name);
-            let rank = |(name, store): &&StoredCopy<'s>| (has_table(self.archive, &***store, header), is_known(name));
-            return copies.iter().rev().max_by_key(rank).expect("at least one copy was found").0;
-        };
-        only
+        // Reading tables takes long, and almost every platter has one copy.
+        if let [(only, _)] = copies {
+            return only;
+        }
+        let is_known = |name: &str| known.places.get(&header.platter).is_some_and(|store| store == name);
+        let rank = |(name, store): &&StoredCopy<'s>| (has_table(self.archive, &***store, header), is_known(name));
+        copies.iter().rev().max_by_key(rank).expect("at least one copy was found").0
     }
 
     /// Finds the sets on the stores, and the platters of which no set is known.

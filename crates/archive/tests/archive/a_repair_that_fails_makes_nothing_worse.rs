@@ -8,20 +8,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::support::different_store::{Difference, open_on};
 use crate::support::{Home, Troubles, get_all, noise, put_all};
-use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
-use fulgurite_archive::catalogue::SqliteCatalogue;
-use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use fulgurite_archive::volume::FolderVolume;
+use fulgurite_archive::archive::CATALOGUE_FILE;
+use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore};
 use fulgurite_archive::watch::{Unwatched, Watcher};
-use fulgurite_archive::{Archive, Parts, Readers, UnseenStores, rebuild_catalogue};
+use fulgurite_archive::{UnseenStores, rebuild_catalogue};
 use fulgurite_domain::PlatterId;
 
-/// A store whose disk, while `sick`, accepts every byte but stores a different one.
-struct Store {
-    inner: Arc<dyn PlatterStore>,
-    sick: Arc<AtomicBool>,
-}
+/// A store whose disk, while this is true, accepts every byte but stores a different one.
+struct Sick(Arc<AtomicBool>);
 
 struct Sink {
     inner: Box<dyn PlatterSink>,
@@ -50,48 +46,9 @@ impl PlatterSink for Sink {
     }
 }
 
-impl PlatterStore for Store {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn mark(&self) -> Result<(), StoreError> {
-        self.inner.mark()
-    }
-    fn restore_mark(&self) -> Result<(), StoreError> {
-        self.inner.restore_mark()
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        self.inner.check()
-    }
-
-    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
-        Ok(Box::new(Sink { inner: self.inner.create(platter, bytes)?, sick: self.sick.load(Ordering::Relaxed) }))
-    }
-
-    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        self.inner.open(platter)
-    }
-
-    fn list(&self) -> io::Result<Vec<PlatterId>> {
-        self.inner.list()
-    }
-
-    fn remove(&self, platter: PlatterId) -> io::Result<()> {
-        self.inner.remove(platter)
-    }
-
-    fn sweep(&self) -> io::Result<()> {
-        self.inner.sweep()
-    }
-
-    fn free_bytes(&self) -> Option<u64> {
-        self.inner.free_bytes()
+impl Difference for Sick {
+    fn create(&self, inner: &dyn PlatterStore, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
+        Ok(Box::new(Sink { inner: inner.create(platter, bytes)?, sick: self.0.load(Ordering::Relaxed) }))
     }
 }
 
@@ -133,22 +90,8 @@ fn a_catalogue_that_stays_in_its_log_replaces_nothing() {
 #[test]
 fn a_platter_whose_replacement_fails_stays_unchanged() {
     let home = Home::new(2, 1);
-    let path = home.path();
-    let settings = read_settings(&path).expect("settings");
     let sick = Arc::new(AtomicBool::new(false));
-    let store = |inner| -> Arc<dyn PlatterStore> { Arc::new(Store { inner, sick: sick.clone() }) };
-    let archive = Archive::assemble(
-        &path,
-        Parts {
-            catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
-            keys: Box::new(open_keys(&path, settings.archive.id).expect("keys")),
-            readers: Readers::default(),
-            master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
-            staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
-            stores: folder_stores(&path, &settings).into_iter().map(store).collect(),
-            settings,
-        },
-    );
+    let archive = open_on(&home, CATALOGUE_FILE, || Sick(sick.clone()));
     let files: BTreeMap<_, _> = (0..4).map(|i| (vec![b'a' + i], noise(i.into(), 200_000))).collect();
     put_all(&archive, &files);
     archive.flush(&Unwatched).expect("flushed");

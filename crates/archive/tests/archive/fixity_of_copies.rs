@@ -8,16 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::support::different_store::{Difference, open_on};
 use crate::support::{Home, Troubles, noise, put_all};
-use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
-use fulgurite_archive::catalogue::{Health, PlatterRow, SqliteCatalogue, StagedHealth};
-use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use fulgurite_archive::archive::CATALOGUE_FILE;
+use fulgurite_archive::catalogue::{Health, PlatterRow, StagedHealth};
+use fulgurite_archive::store::{PlatterFile, PlatterStore};
 use fulgurite_archive::unread::Hindrance;
-use fulgurite_archive::volume::FolderVolume;
 use fulgurite_archive::watch::{Unwatched, Watcher};
-use fulgurite_archive::{
-    Access, Archive, ArchiveError, CopyState, ObjectFixity, Parts, PlatterState, Readers, Replace, UnseenStores, rebuild_catalogue,
-};
+use fulgurite_archive::{Access, Archive, ArchiveError, CopyState, ObjectFixity, PlatterState, Replace, UnseenStores, rebuild_catalogue};
 use fulgurite_domain::{ObjectName, PlatterId};
 use fulgurite_glass::PlatterSource;
 
@@ -332,7 +330,6 @@ fn an_object_archived_since_it_was_looked_up_is_found_on_its_platters() {
 /// A store whose files lie once: the first file that is opened of each platter has a wrong byte in
 /// a sector and one in a header, and a platter that is looked for first is not found.
 struct Lying {
-    inner: Arc<dyn PlatterStore>,
     has_lied: AtomicBool,
     hides: bool,
 }
@@ -357,53 +354,13 @@ impl PlatterFile for LyingFile {
     }
 }
 
-impl PlatterStore for Lying {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn mark(&self) -> Result<(), StoreError> {
-        self.inner.mark()
-    }
-
-    fn restore_mark(&self) -> Result<(), StoreError> {
-        self.inner.restore_mark()
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        self.inner.check()
-    }
-
-    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
-        self.inner.create(platter, bytes)
-    }
-
-    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        let Some(file) = self.inner.open(platter)? else { return Ok(None) };
+impl Difference for Lying {
+    fn open(&self, inner: &dyn PlatterStore, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        let Some(file) = inner.open(platter)? else { return Ok(None) };
         if self.has_lied.swap(true, Ordering::SeqCst) {
             return Ok(Some(file));
         }
         Ok(if self.hides { None } else { Some(Arc::new(LyingFile(file))) })
-    }
-
-    fn list(&self) -> io::Result<Vec<PlatterId>> {
-        self.inner.list()
-    }
-
-    fn remove(&self, platter: PlatterId) -> io::Result<()> {
-        self.inner.remove(platter)
-    }
-
-    fn sweep(&self) -> io::Result<()> {
-        self.inner.sweep()
-    }
-
-    fn free_bytes(&self) -> Option<u64> {
-        self.inner.free_bytes()
     }
 }
 
@@ -412,19 +369,7 @@ fn what_is_good_when_read_again_is_neither_damaged_nor_missing() {
     let home = Home::new(2, 1);
     drop(flushed(&home));
     for hides in [false, true] {
-        let path = home.path();
-        let settings = read_settings(&path).expect("settings");
-        let store = |inner| -> Arc<dyn PlatterStore> { Arc::new(Lying { inner, has_lied: AtomicBool::new(false), hides }) };
-        let parts = Parts {
-            catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
-            keys: Box::new(open_keys(&path, settings.archive.id).expect("keys")),
-            readers: Readers::default(),
-            master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
-            staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
-            stores: folder_stores(&path, &settings).into_iter().map(store).collect(),
-            settings,
-        };
-        let archive = Archive::assemble(&path, parts);
+        let archive = open_on(&home, CATALOGUE_FILE, || Lying { has_lied: AtomicBool::new(false), hides });
         let troubles = Troubles::default();
         let report = archive.scrub(Some(Replace::default()), &troubles).expect("a scrub");
         assert_eq!((report.unsound.len(), report.rebuilt), (0, 0), "hides: {hides}");

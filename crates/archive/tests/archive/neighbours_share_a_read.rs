@@ -7,15 +7,15 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::support::different_store::{Difference, open_on};
 use crate::support::{Home, noise, put_all};
-use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
-use fulgurite_archive::catalogue::{SqliteCatalogue, VersionRow, Versions};
+use fulgurite_archive::Archive;
+use fulgurite_archive::archive::CATALOGUE_FILE;
+use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::read_order::MediumPosition;
-use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use fulgurite_archive::volume::FolderVolume;
+use fulgurite_archive::store::{PlatterFile, PlatterStore};
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, Parts, Readers};
 use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
@@ -31,55 +31,19 @@ struct Counter {
     cached_reads: AtomicU64,
 }
 
-/// A store that counts reads.
-struct Counting {
-    inner: Arc<dyn PlatterStore>,
-    counter: Arc<Counter>,
-}
-
 struct CountingFile {
     inner: Arc<dyn PlatterFile>,
     counter: Arc<Counter>,
 }
 
-impl PlatterStore for Counting {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-    fn mark(&self) -> Result<(), StoreError> {
-        self.inner.mark()
-    }
-    fn restore_mark(&self) -> Result<(), StoreError> {
-        self.inner.restore_mark()
-    }
-    fn check(&self) -> Result<(), StoreError> {
-        self.inner.check()
-    }
-    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
-        self.inner.create(platter, bytes)
-    }
-    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        let Some(inner) = self.inner.open(platter)? else { return Ok(None) };
-        let counter = self.counter.clone();
+impl Difference for Arc<Counter> {
+    fn open(&self, inner: &dyn PlatterStore, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        let Some(inner) = inner.open(platter)? else { return Ok(None) };
+        let counter = self.clone();
         counter.opened.fetch_add(1, Ordering::Relaxed);
         let open = counter.open.fetch_add(1, Ordering::Relaxed) + 1;
         counter.most_open.fetch_max(open, Ordering::Relaxed);
         Ok(Some(Arc::new(CountingFile { inner, counter })))
-    }
-    fn list(&self) -> io::Result<Vec<PlatterId>> {
-        self.inner.list()
-    }
-    fn remove(&self, platter: PlatterId) -> io::Result<()> {
-        self.inner.remove(platter)
-    }
-    fn sweep(&self) -> io::Result<()> {
-        self.inner.sweep()
-    }
-    fn free_bytes(&self) -> Option<u64> {
-        self.inner.free_bytes()
     }
 }
 
@@ -107,20 +71,9 @@ impl PlatterFile for CountingFile {
     }
 }
 
+/// Opens an archive whose reads are counted.
 fn open(home: &Home, counter: &Arc<Counter>) -> Archive {
-    let path = home.path();
-    let settings = read_settings(&path).expect("settings");
-    let count = |inner| Arc::new(Counting { inner, counter: counter.clone() }) as Arc<dyn PlatterStore>;
-    let parts = Parts {
-        catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
-        keys: Box::new(open_keys(&path, settings.archive.id).expect("a key store")),
-        readers: Readers::default(),
-        master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
-        staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
-        stores: folder_stores(&path, &settings).into_iter().map(count).collect(),
-        settings,
-    };
-    Archive::assemble(&path, parts)
+    open_on(home, CATALOGUE_FILE, || counter.clone())
 }
 
 fn assert_reads(reader: &mut ObjectReader<'_>, row: &VersionRow, files: &BTreeMap<Vec<u8>, Vec<u8>>) {

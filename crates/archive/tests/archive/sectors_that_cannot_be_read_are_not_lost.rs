@@ -6,21 +6,21 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 
+use crate::support::different_store::{Difference, open_on};
 use crate::support::{Home, noise, put_all};
-use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
-use fulgurite_archive::catalogue::SqliteCatalogue;
-use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use fulgurite_archive::archive::CATALOGUE_FILE;
+use fulgurite_archive::store::{PlatterFile, PlatterStore};
 use fulgurite_archive::unread::Hindrance;
-use fulgurite_archive::volume::FolderVolume;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, Parts, PlatterState, Readers};
+use fulgurite_archive::{Archive, PlatterState};
 use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
 /// A byte of each platter file that can't be read. It is in a sector.
 const BAD_BYTE: u64 = 20_000;
 
-struct Store(Arc<dyn PlatterStore>);
+/// A store that can't read it.
+struct Refusing;
 
 struct File(Arc<dyn PlatterFile>);
 
@@ -39,65 +39,14 @@ impl PlatterFile for File {
     }
 }
 
-impl PlatterStore for Store {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn place(&self) -> String {
-        self.0.place()
-    }
-
-    fn mark(&self) -> Result<(), StoreError> {
-        self.0.mark()
-    }
-    fn restore_mark(&self) -> Result<(), StoreError> {
-        self.0.restore_mark()
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        self.0.check()
-    }
-
-    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
-        self.0.create(platter, bytes)
-    }
-
-    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        Ok(self.0.open(platter)?.map(|file| Arc::new(File(file)) as Arc<dyn PlatterFile>))
-    }
-
-    fn list(&self) -> io::Result<Vec<PlatterId>> {
-        self.0.list()
-    }
-
-    fn remove(&self, platter: PlatterId) -> io::Result<()> {
-        self.0.remove(platter)
-    }
-
-    fn sweep(&self) -> io::Result<()> {
-        self.0.sweep()
-    }
-
-    fn free_bytes(&self) -> Option<u64> {
-        self.0.free_bytes()
+impl Difference for Refusing {
+    fn open(&self, inner: &dyn PlatterStore, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        Ok(inner.open(platter)?.map(|file| Arc::new(File(file)) as Arc<dyn PlatterFile>))
     }
 }
 
 fn open(home: &Home, catalogue: &str) -> Archive {
-    let path = home.path();
-    let settings = read_settings(&path).expect("settings");
-    let store = |inner| -> Arc<dyn PlatterStore> { Arc::new(Store(inner)) };
-    let parts = Parts {
-        catalogue: Box::new(SqliteCatalogue::open(&path.join(catalogue), settings.archive.id).expect("a catalogue")),
-        keys: Box::new(open_keys(&path, settings.archive.id).expect("keys")),
-        readers: Readers::default(),
-        master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
-        staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
-        stores: folder_stores(&path, &settings).into_iter().map(store).collect(),
-        settings,
-    };
-    Archive::assemble(&path, parts)
+    open_on(home, catalogue, || Refusing)
 }
 
 #[test]

@@ -6,14 +6,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::support::different_store::{Difference, open_on};
 use crate::support::{Home, Troubles, get_all, noise, put_all};
-use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
-use fulgurite_archive::catalogue::SqliteCatalogue;
+use fulgurite_archive::archive::CATALOGUE_FILE;
 use fulgurite_archive::settings::StoreSettings;
-use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use fulgurite_archive::volume::FolderVolume;
+use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore};
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, ArchiveError, Parts, Readers};
+use fulgurite_archive::{Archive, ArchiveError};
 use fulgurite_domain::PlatterId;
 
 /// What a store does when platters are written to it.
@@ -29,16 +28,17 @@ enum Mood {
 
 const PLENTY: Mood = Mood::Free(1 << 40);
 
-type Moods = Arc<Mutex<BTreeMap<String, Mood>>>;
+/// The moods of stores by their names.
+#[derive(Clone, Default)]
+struct Moods(Arc<Mutex<BTreeMap<String, Mood>>>);
 
-struct Store {
-    inner: Arc<dyn PlatterStore>,
-    moods: Moods,
-}
+impl Moods {
+    fn of(&self, store: &dyn PlatterStore) -> Mood {
+        self.0.lock().expect("no panic").get(store.name()).copied().unwrap_or(PLENTY)
+    }
 
-impl Store {
-    fn mood(&self) -> Mood {
-        self.moods.lock().expect("no panic").get(self.inner.name()).copied().unwrap_or(PLENTY)
+    fn set(&self, store: &str, mood: Mood) {
+        self.0.lock().expect("no panic").insert(store.to_owned(), mood);
     }
 }
 
@@ -70,58 +70,18 @@ impl PlatterSink for Sink {
     }
 }
 
-impl PlatterStore for Store {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn place(&self) -> String {
-        self.inner.place()
-    }
-
-    fn mark(&self) -> Result<(), StoreError> {
-        self.inner.mark()
-    }
-
-    fn restore_mark(&self) -> Result<(), StoreError> {
-        self.inner.restore_mark()
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        self.inner.check()
-    }
-
-    fn check_writable(&self) -> Result<(), StoreError> {
-        self.inner.check_writable()
-    }
-
-    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
-        match self.mood() {
+impl Difference for Moods {
+    fn create(&self, inner: &dyn PlatterStore, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
+        match self.of(inner) {
             Mood::Free(free) if free < bytes => Err(io::ErrorKind::StorageFull.into()),
             Mood::Refuses(kind) => Err(kind.into()),
-            Mood::Free(_) => self.inner.create(platter, bytes),
-            Mood::RefusesLate(kind) => Ok(Box::new(Sink(self.inner.create(platter, bytes)?, Some(kind)))),
+            Mood::Free(_) => inner.create(platter, bytes),
+            Mood::RefusesLate(kind) => Ok(Box::new(Sink(inner.create(platter, bytes)?, Some(kind)))),
         }
     }
 
-    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        self.inner.open(platter)
-    }
-
-    fn list(&self) -> io::Result<Vec<PlatterId>> {
-        self.inner.list()
-    }
-
-    fn remove(&self, platter: PlatterId) -> io::Result<()> {
-        self.inner.remove(platter)
-    }
-
-    fn sweep(&self) -> io::Result<()> {
-        self.inner.sweep()
-    }
-
-    fn free_bytes(&self) -> Option<u64> {
-        match self.mood() {
+    fn free_bytes(&self, inner: &dyn PlatterStore) -> Option<u64> {
+        match self.of(inner) {
             Mood::Free(free) => Some(free),
             Mood::Refuses(_) | Mood::RefusesLate(_) => Some(u64::MAX),
         }
@@ -141,25 +101,11 @@ impl Scene {
     fn new() -> Self {
         let store = |number| StoreSettings { name: format!("d{number}"), path: format!("stores/d{number}").into() };
         let home = Home::with(2, 1, |settings| settings.stores = (0..5).map(store).collect());
-        let path = home.path();
-        let settings = read_settings(&path).expect("settings");
         let moods = Moods::default();
         for store in ["d3", "d4"] {
-            moods.lock().expect("no panic").insert(store.to_owned(), Mood::Free(1 << 30));
+            moods.set(store, Mood::Free(1 << 30));
         }
-        let store = |inner| -> Arc<dyn PlatterStore> { Arc::new(Store { inner, moods: moods.clone() }) };
-        let archive = Archive::assemble(
-            &path,
-            Parts {
-                catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
-                keys: Box::new(open_keys(&path, settings.archive.id).expect("keys")),
-                readers: Readers::default(),
-                master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
-                staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
-                stores: folder_stores(&path, &settings).into_iter().map(store).collect(),
-                settings,
-            },
-        );
+        let archive = open_on(&home, CATALOGUE_FILE, || moods.clone());
         let files: BTreeMap<_, _> = (0..4).map(|i| (vec![b'a' + i], noise(i.into(), 200_000))).collect();
         put_all(&archive, &files);
         Self { home, moods, archive, files }
@@ -173,7 +119,7 @@ impl Scene {
     }
 
     fn set(&self, store: &str, mood: Mood) {
-        self.moods.lock().expect("no panic").insert(store.to_owned(), mood);
+        self.moods.set(store, mood);
     }
 
     /// The stores that the catalogue names, in the order of their names; each has its one platter.
@@ -195,7 +141,7 @@ impl Scene {
         fs::write(file, image).expect("written");
     }
 
-    fn is_whole(&self) {
+    fn assert_whole(&self) {
         assert!(self.archive.scrub(None, &Unwatched).expect("scrubbed").unsound.is_empty());
         assert_eq!(get_all(&self.archive, &Unwatched).1, self.files);
     }
@@ -215,7 +161,7 @@ fn a_platter_whose_store_is_full_is_rebuilt_on_another_one() {
         assert_eq!((report.unsound.len(), report.rebuilt), (1, 1), "{notes:?}");
         assert!(notes.iter().any(|note| note.contains("was written to store d4: ") && note.contains("store d1")), "{notes:?}");
         assert_eq!(scene.stores(), ["d0", "d2", "d4"]);
-        scene.is_whole();
+        scene.assert_whole();
     }
 }
 
@@ -228,7 +174,7 @@ fn a_missing_platter_is_rebuilt_on_a_store_with_room() {
     let store = scene.archive.recover(platter.expect("one").place.platter, None, &Unwatched).expect("recovered");
     assert!(store == "d3" || store == "d4", "{store}");
     assert_eq!(scene.stores(), ["d1", "d2", &store]);
-    scene.is_whole();
+    scene.assert_whole();
 }
 
 #[test]
@@ -265,7 +211,7 @@ fn a_replacement_never_joins_a_platter_of_its_set_that_was_moved() {
     scene.damage(1);
     scene.archive.scrub(Some(Default::default()), &Unwatched).expect("scrubbed");
     assert_eq!(scene.stores(), ["d0", "d3", "d4"]);
-    scene.is_whole();
+    scene.assert_whole();
 }
 
 #[test]
@@ -280,7 +226,7 @@ fn a_store_that_refuses_a_platter_is_left_out_of_the_set() {
         let notes = troubles.take().join("\n");
         assert!(notes.contains("store d0 (") && notes.contains("The set was written to other stores"), "{notes}");
         assert_eq!(scene.stores(), ["d1", "d3", "d4"]);
-        scene.is_whole();
+        scene.assert_whole();
     }
 }
 
@@ -298,5 +244,5 @@ fn a_set_without_enough_stores_stays_staged_and_the_error_names_those_that_refus
     // The reason has passed.
     scene.set("d0", PLENTY);
     assert_eq!(scene.archive.flush(&Unwatched).expect("flushed").versions, 4);
-    scene.is_whole();
+    scene.assert_whole();
 }

@@ -125,7 +125,7 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
         describe(provenance.as_ref(), &archive, None)?;
         session.say(&format!("{} is unchanged in {}; no version was written.", text::harmless(&id), text::path(&command.into)));
         if !command.fixity.is_empty() {
-            session.warn("--fixity had no effect: it adds digests of content that the object doesn't have yet, and there is none.");
+            session.warn("--fixity had no effect: it only adds digests of new content, and the object has all of this already.");
         }
         session.answer(
             || json!({ "object": id, "place": place, "version": null, "files": files, "bytes": total, "left_out": survey.left_out }),

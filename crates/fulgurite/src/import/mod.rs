@@ -92,7 +92,7 @@ pub(crate) fn import(session: &Session, import: &Import) -> Result<Outcome> {
     importer.conclude()
 }
 
-/// Ctrl-C or SIGTERM ended an import early.
+/// A signal ended an import early.
 #[derive(Debug)]
 struct Stopped;
 
@@ -122,7 +122,7 @@ struct Importer<'a> {
     refusals: Vec<Value>,
     /// Whether all that was flushed is on platters.
     flushed: Outcome,
-    /// Set by Ctrl-C or SIGTERM: no further file is stored.
+    /// Set by a signal: no further file is stored.
     is_stopped: Arc<AtomicBool>,
 }
 

@@ -1,5 +1,5 @@
-//! Files that commands of the twin write: complete, or not at all. A command that fails or is
-//! stopped leaves nothing, so it can be repeated under the same names.
+//! Files that commands of the twin write: complete, or not at all. A command that fails leaves
+//! nothing, so it can be repeated under the same names.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -226,13 +226,14 @@ impl Gateway {
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were requested and are not done.", open);
         }
-        let (sets, platters) = (self.archive.reading().sets(), self.archive.reading().platters());
+        let (sets, platters) = (self.archive.reading().sets(), self.archive.platter_states(&|store| self.store_state(store)));
         if let Ok(platters) = &platters {
+            let rows = || platters.iter().map(|(row, _)| row);
             let now = crate::state::now_ms().div_euclid(1_000) as u64;
-            let unsound = platters.iter().filter(|row| !row.health.is_sound()).count();
-            let never = platters.iter().filter(|row| row.health.verified().is_none()).count();
-            let oldest = platters.iter().filter_map(|row| row.health.verified()).min();
-            gauge("fulgurite_platters", "Platters of all sets.", platters.len() as u64);
+            let unsound = rows().filter(|row| !row.health.is_sound()).count();
+            let never = rows().filter(|row| row.health.verified().is_none()).count();
+            let oldest = rows().filter_map(|row| row.health.verified()).min();
+            gauge("fulgurite_platters", "Platters of all complete sets.", platters.len() as u64);
             gauge("fulgurite_platters_unsound", "Platters that were damaged or missing when last checked.", unsound as u64);
             gauge(
                 "fulgurite_platters_never_verified",
@@ -256,7 +257,7 @@ impl Gateway {
             gauge("fulgurite_verify_lost_versions", help, lost);
         }
         let status = sets.as_ref().ok().zip(platters.as_ref().ok());
-        if let Some(status) = status.and_then(|(sets, platters)| self.scrub_status_of(sets, platters.iter())) {
+        if let Some(status) = status.and_then(|(sets, platters)| self.scrub_status_of(sets, platters.iter().map(|(row, _)| row))) {
             gauge("fulgurite_scrub_verified_platters", "Platters that were verified within scrub.every_days.", status.verified);
             gauge("fulgurite_scrub_due_platters", "Platters that were not, and can be read.", status.due);
             gauge("fulgurite_scrub_due_bytes", "Bytes of those platters.", status.due_bytes);
@@ -277,10 +278,8 @@ impl Gateway {
                 gauge("fulgurite_scrub_bytes_per_second", "Rate of the last minutes of reading.", rate as u64);
             }
         }
-        if let Ok(sets) = &sets
-            && let Ok(platters) = self.archive.platter_states(&|store| self.store_state(store))
-        {
-            write_sets(&mut out, SetStates::count(sets, &platters));
+        if let (Ok(sets), Ok(platters)) = (&sets, &platters) {
+            write_sets(&mut out, SetStates::count(sets, platters));
         }
         let name = "fulgurite_staging_refused_puts_total";
         write_header(&mut out, name, "counter", "Puts that were refused since the start because staging had too little room.");

@@ -1,6 +1,8 @@
 //! Archives and file trees for tests.
 #![allow(unreachable_pub)]
 
+pub mod different_store;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
