@@ -40,14 +40,18 @@ NARROW = "[library]\nracks = 6\nslots = 20\n\n[shuttles]\ncount = 1\n\n[drives]\
 REQUEST = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
 
 
+def made(folder: Path, platters: str, stores: int) -> Own:
+    """An archive with sets of so many platters, and a server that is not started yet."""
+    own = Own(folder)
+    places = [f"--store={own.archive / f'd{number}'}" for number in range(1, stores + 1)]
+    init = subprocess.run([str(own.program), "init", str(own.archive), "--set", platters, *places], capture_output=True, text=True, check=False)
+    assert init.returncode == 0, init.stderr
+    return own
+
+
 @pytest.fixture
 def own(tmp_path) -> Own:
-    """An archive with sets of 2+1 and a server that is not started yet."""
-    own = Own(tmp_path)
-    stores = [f"--store={own.archive / name}" for name in ("d1", "d2", "d3")]
-    made = subprocess.run([str(own.program), "init", str(own.archive), "--set", "2+1", *stores], capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    return own
+    return made(tmp_path, "2+1", 3)
 
 
 def settle(own: Own, scale: int, layout: str = "medium.toml") -> None:
@@ -279,7 +283,9 @@ def test_nothing_of_restores_is_told_without_the_token(own):
             assert status == 401 and "restores" not in json.loads(body)
 
 
-def test_what_is_out_of_reach_is_recovered_from_other_platters(own):
+def test_what_is_out_of_reach_is_recovered_from_other_platters(tmp_path):
+    # The shuttle that stops holds one platter of a set, and may stand in the way of another one.
+    own = made(tmp_path, "2+2", 4)
     (own.archive / "small.toml").write_text(SMALL)
     settle(own, 100, "small.toml")
     with own:
