@@ -164,10 +164,10 @@ const SECTOR_BYTES_MIN: u32 = 1_024;
 /// in the first table. The last packed item may be packed only in part.
 ///
 /// # Panics
-/// If `items` is empty.
+/// If there is neither an item nor a tombstone.
 #[must_use]
 pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> SetPlan {
-    assert!(!items.is_empty(), "a set is never empty");
+    assert!(!items.is_empty() || tombstones > 0, "a set is never empty");
     let first_table = TABLE_HEAD_BYTES + tombstones as u64 * TOMBSTONE_BYTES;
     let total: u64 = items.iter().map(|item| item.object_bytes - item.start + entry_bytes(item)).sum::<u64>() + first_table;
     // Small sets use small sectors, and fewer platters if most of them would be nearly empty.

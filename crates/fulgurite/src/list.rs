@@ -216,6 +216,8 @@ struct Status<'a> {
     archive: &'a Archive,
     /// Without the archive's own versions.
     totals: Totals,
+    /// Staged removals that are on no platter.
+    removals: u64,
     own: OwnVersions,
     sets: u64,
     sets_being_written: u64,
@@ -261,6 +263,7 @@ impl<'a> Status<'a> {
         Ok(Self {
             archive,
             totals: without_own(archive.catalogue().totals()?, &own),
+            removals: archive.catalogue().unwritten_tombstones()?.len() as u64,
             own,
             sets: sets.len() as u64,
             sets_being_written: writing.len() as u64,
@@ -318,7 +321,7 @@ impl<'a> Status<'a> {
             },
             "staged": {
                 "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes,
-                "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms,
+                "tombstones": totals.staged.tombstones, "removals": self.removals, "oldest_ms": totals.staged.oldest_ms,
             },
             "sets": self.sets, "sets_being_written": self.sets_being_written, "platters": self.platters.len(),
             "platter_bytes": self.on_disk, "unsound_platters": self.unsound, "unlisted": status.unlisted,
@@ -345,7 +348,7 @@ impl<'a> Status<'a> {
         // A name counts even if its newest version is a deletion marker.
         let (names, versions) = (count(totals.objects, "name"), count(totals.versions, "version"));
         session.say(&format!("stored    {names} in {versions}, {}", bytes(totals.content_bytes)));
-        let removals = match totals.staged.tombstones {
+        let removals = match self.removals {
             0 => String::new(),
             number => format!(", {}", count(number, "removal")),
         };

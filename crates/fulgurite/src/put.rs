@@ -144,7 +144,7 @@ pub(crate) fn flush(session: &Session) -> Result<Outcome> {
     let report = executor.flush(&progress)?;
     let took = start.elapsed();
     progress.finish();
-    if report.sets == 0 && report.unreadable == 0 && report.too_long == 0 {
+    if report == FlushReport::default() {
         session.say("Nothing is staged.");
     } else if report.sets > 0 {
         session.say(&flush_text(report));
@@ -173,12 +173,15 @@ pub(crate) fn flush_outcome(report: FlushReport) -> Outcome {
 }
 
 fn flush_text(report: FlushReport) -> String {
+    let objects = (report.stored_bytes > 0 || report.versions > 0 || report.removals == 0)
+        .then(|| format!("{} with {}", count(report.versions, "object"), bytes(report.stored_bytes)));
+    let removals = (report.removals > 0).then(|| count(report.removals, "removal"));
+    let content: Vec<String> = objects.into_iter().chain(removals).collect();
     format!(
-        "Wrote and verified {} in {}: {} with {} ({} on disk).",
+        "Wrote and verified {} in {}: {} ({} on disk).",
         count(report.platters, "platter"),
         count(report.sets, "set"),
-        count(report.versions, "object"),
-        bytes(report.stored_bytes),
+        content.join(", "),
         bytes(report.platter_bytes)
     )
 }

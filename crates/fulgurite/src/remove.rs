@@ -68,6 +68,9 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
     if removed > 0 || outcome == Outcome::Good {
         session.say(&format!("Removed {}.", count(removed, "version")));
     }
+    if removed > 0 {
+        session.say("Until `fulgurite flush` notes it on platters, the removal is known only to this folder.");
+    }
     Ok(outcome)
 }
 

@@ -9,7 +9,7 @@ use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings
 use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
 use fulgurite_domain::Attributes;
 use http::{Extensions, HeaderMap, HeaderName, Method, Uri};
-use s3s::dto::{CompleteMultipartUploadInput, CompleteMultipartUploadOutput, UploadPartInput};
+use s3s::dto::{CompleteMultipartUploadInput, CompleteMultipartUploadOutput, DeleteObjectInput, UploadPartInput};
 use s3s::{Body, S3Request};
 
 use crate::auth::grant::{Grant, GrantedBucket};
@@ -180,5 +180,10 @@ impl TestGateway {
     pub(crate) async fn put(&self, key: &str, content: &[u8]) {
         let upload = self.upload(content).await;
         soon(self.gateway.store(&self.bucket(), key, upload, Attributes::default(), &PutConditions::default())).await.expect("put");
+    }
+
+    pub(crate) async fn delete(&self, key: &str) {
+        let input = DeleteObjectInput { bucket: "photos".into(), key: key.into(), ..Default::default() };
+        soon(self.gateway.delete(s3_request(Method::DELETE, input))).await.expect("deleted");
     }
 }

@@ -101,8 +101,11 @@ pub trait Catalogue: Send {
     fn totals(&mut self) -> Result<Totals, CatalogueError>;
     /// Staged versions in listing order, up to `limit` after `after`.
     fn staged_versions(&mut self, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
-    /// Tombstones that are not on a platter yet.
+    /// Tombstones in staging. Some may be on platters as well, see
+    /// [`adopt_archived_tombstones`](Self::adopt_archived_tombstones).
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
+    /// Those of them that are on no complete set.
+    fn unwritten_tombstones(&mut self) -> Result<Vec<VersionId>, CatalogueError>;
     /// Segments that hold staged content, staged tombstones or parts of unlisted versions,
     /// ascending.
     fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError>;
@@ -150,7 +153,8 @@ pub trait Catalogue: Send {
     fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError>;
     /// True if the version was removed: its tombstone is staged or on platters.
     fn is_removed(&mut self, id: VersionId) -> Result<bool, CatalogueError>;
-    /// Records tombstones that a rebuild found on platters, with the set of each.
+    /// Records tombstones that are on platters, with the set of each: found there by a rebuild, or
+    /// written there while they have to stay staged.
     fn adopt_archived_tombstones(&mut self, tombstones: &[(VersionId, SetId)]) -> Result<(), CatalogueError>;
     /// Returns up to `limit` tombstones on platters with their sets, in order of identifier, after
     /// `after`.

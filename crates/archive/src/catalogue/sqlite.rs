@@ -311,6 +311,10 @@ impl Catalogue for SqliteCatalogue {
         self.look("list tombstones", put::tombstones)
     }
 
+    fn unwritten_tombstones(&mut self) -> Result<Vec<VersionId>, CatalogueError> {
+        self.look("list tombstones that are on no platter", put::unwritten_tombstones)
+    }
+
     fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError> {
         self.look("list segments", |connection| {
             counters::segments(connection)?.into_iter().map(|(number, _)| row::uint(number, "the number of a segment")).collect()

@@ -23,7 +23,7 @@ use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
 use crate::store::StoreError;
-use crate::watch::{OutOfReach, Trouble, Unwatched, Watcher};
+use crate::watch::{Trouble, Unwatched, Watcher};
 
 /// All rows have higher numbers, or lower ones.
 const NOTHING: VersionRowId = VersionRowId(0);
@@ -43,6 +43,8 @@ pub(super) struct WrittenSet<'a> {
     pub(super) header: Header,
     /// All tombstones staged when the set was planned. The first of them are on the set.
     pub(super) staged_tombstones: Vec<StagedTombstone>,
+    /// How many of these are on no earlier set.
+    pub(super) unwritten: u64,
 }
 
 impl WrittenSet<'_> {
@@ -96,29 +98,33 @@ impl WrittenSet<'_> {
             sets: 1,
             platters: job.set.platters.len() as u64,
             versions: self.shards().filter(finished).count() as u64,
+            removals: self.unwritten,
             stored_bytes: self.shards().map(|shard| shard.bytes).sum(),
             platter_bytes: job.set.platters.len() as u64 * job.set.platter_bytes(),
-            unreadable: 0,
-            out_of_reach: OutOfReach::default(),
-            too_long: 0,
+            ..FlushReport::default()
         })
     }
 
-    /// Forgets staged tombstones that are now on platters: all on this set, except those
-    /// whose versions may still be in a remaining segment. The rest go onto the next set again.
+    /// Records the tombstones that are now on platters. Staging forgets them, except those whose
+    /// versions may still be in a remaining segment, which go onto the next set again.
     fn archive_tombstones(&self) -> Result<(), ArchiveError> {
-        let (archive, tombstones) = (self.job.archive, &self.staged_tombstones);
+        let (archive, set, tombstones) = (self.job.archive, self.job.set.id, &self.staged_tombstones);
         // Segments of tombstones contain nothing else, and have higher numbers than the segments of
         // the versions that they remove.
         let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
         let oldest = archive.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
-        let done =
-            tombstones[..self.job.tombstones.len()].iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
-        let done: Vec<VersionId> = done.map(|tombstone| tombstone.id).collect();
+        let written = &tombstones[..self.job.tombstones.len()];
+        let (done, left): (Vec<&StagedTombstone>, Vec<&StagedTombstone>) =
+            written.iter().partition(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
+        if !left.is_empty() {
+            let left: Vec<_> = left.iter().map(|tombstone| (tombstone.id, set)).collect();
+            archive.catalogue().adopt_archived_tombstones(&left)?;
+        }
         if done.is_empty() {
             return Ok(());
         }
-        archive.catalogue().archive_tombstones(&done, self.job.set.id)?;
+        let done: Vec<VersionId> = done.iter().map(|tombstone| tombstone.id).collect();
+        archive.catalogue().archive_tombstones(&done, set)?;
         release_segments(archive)
     }
 }
@@ -338,10 +344,15 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             let bytes: u64 = items.iter().map(|item| item.object_bytes - item.start).sum();
             bytes >= bounds.capacity() || staged.iter().map(Staged::memory_bytes).sum::<u64>() >= versions_memory_max(archive)
         };
-        if items.is_empty() || (self.only_full && !is_full()) {
+        if self.only_full && (items.is_empty() || !is_full()) {
             return Ok(None);
         }
-        let staged_tombstones = archive.catalogue().staged_tombstones()?;
+        let mut staged_tombstones = archive.catalogue().staged_tombstones()?;
+        let unwritten: HashSet<VersionId> = archive.catalogue().unwritten_tombstones()?.into_iter().collect();
+        if items.is_empty() && unwritten.is_empty() {
+            return Ok(None);
+        }
+        staged_tombstones.sort_by_key(|tombstone| !unwritten.contains(&tombstone.id));
         // Tombstones that don't fit go onto a later set.
         let now = staged_tombstones.len().min(bounds.tombstones_max());
         let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
@@ -364,7 +375,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             Ok(header) => {
                 // Free the memory for the next set.
                 job.staged = Vec::new();
-                Ok(Some(WrittenSet { job, header, staged_tombstones }))
+                Ok(Some(WrittenSet { job, header, staged_tombstones, unwritten: unwritten.len().min(now) as u64 }))
             }
             Err(error) => {
                 job.abandon();

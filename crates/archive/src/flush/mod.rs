@@ -43,6 +43,9 @@ pub struct FlushReport {
     pub platters: u64,
     /// Versions that became archived.
     pub versions: u64,
+    /// Removals that are on platters now and were not before.
+    #[serde(default)]
+    pub removals: u64,
     /// Stored bytes written to platters.
     pub stored_bytes: u64,
     /// Size of all platter files written.
@@ -64,6 +67,7 @@ impl FlushReport {
         self.sets += other.sets;
         self.platters += other.platters;
         self.versions += other.versions;
+        self.removals += other.removals;
         self.stored_bytes += other.stored_bytes;
         self.platter_bytes += other.platter_bytes;
         self.unreadable += other.unreadable;
@@ -116,7 +120,7 @@ enum FlushRequest {
 }
 
 impl Archive {
-    /// Writes all staged objects to platters, set by set.
+    /// Writes all staged objects and removals to platters, set by set.
     ///
     /// # Errors
     /// Whatever failed. Sets completed before are kept, and everything else stays staged.
@@ -172,7 +176,7 @@ impl Archive {
         })
     }
 
-    /// Writes one set of staged objects. `None` if nothing readable is staged. Versions with
+    /// Writes one set of what is staged. `None` if nothing readable is staged. Versions with
     /// damaged staged bytes are reported and stay staged, so that they don't keep others from being
     /// archived.
     ///

@@ -68,6 +68,8 @@ pub(crate) struct Jobs {
     /// Set when a restore found a platter that doesn't give what it should: the scrub looks which
     /// are missing.
     pub(crate) platters_suspected: AtomicBool,
+    /// Since when removals have been staged without a set that could take them along.
+    removals_since: Mutex<Option<Instant>>,
 }
 
 impl Jobs {
@@ -85,7 +87,21 @@ impl Jobs {
             scrub_progress: ScrubProgress::default(),
             lifecycle: lifecycle::Lifecycle::default(),
             platters_suspected: AtomicBool::new(false),
+            removals_since: Mutex::default(),
         }
+    }
+
+    /// How long removals have been staged, if any are. A start begins anew: the archive doesn't
+    /// record when something was removed.
+    fn removals_age(&self, are_staged: bool) -> Duration {
+        let mut since = self.removals_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = are_staged.then(|| since.unwrap_or_else(Instant::now));
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// A set was written, which took along the removals that were staged.
+    fn forget_removals(&self) {
+        *self.removals_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -328,11 +344,23 @@ impl Gateway {
                 return None;
             }
         };
+        let removals_age = self.jobs.removals_age(totals.tombstones > 0);
+        // Some of them may be on platters, and stay staged for another reason.
+        let removals = if removals_age < flush_after { Ok(Vec::new()) } else { self.archive.catalogue().unwritten_tombstones() };
+        let removals = match removals {
+            Ok(removals) => removals.len() as u64,
+            Err(error) => {
+                tracing::error!(%error, "can't check staged removals");
+                0
+            }
+        };
         let set = &self.archive.settings().set;
+        let versions_age = totals.oldest_ms.map_or(Duration::ZERO, |oldest| staged_age(oldest, now_ms as u64));
         let status = StagingStatus {
             versions: totals.versions,
             bytes: totals.stored_bytes,
-            age: totals.oldest_ms.map_or(Duration::ZERO, |oldest| staged_age(oldest, now_ms as u64)),
+            removals,
+            age: if removals > 0 { versions_age.max(removals_age) } else { versions_age },
             room_bytes: self.transfers.room_left(&totals),
             // A put may have been refused before the last set, which others have filled up since.
             refused: self.transfers.room.was_refused() || self.transfers.still_refused(&totals).is_some(),
@@ -347,6 +375,7 @@ impl Gateway {
     fn write_due_set(&self, due: Due) -> bool {
         match self.write_sets(|archive| archive.flush_set(&LogWatcher)) {
             Ok(Some(report)) => {
+                self.jobs.forget_removals();
                 tracing::info!(?due, ?report, "a set was written");
                 true
             }
@@ -443,6 +472,21 @@ mod tests {
         assert_eq!(due(now), None);
         assert_eq!(due(now + DAY_MS), Some(Due::Old));
         assert_eq!(due(now - 40 * DAY_MS), Some(Due::Old));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn removals_alone_are_written_to_platters_when_they_have_waited() {
+        let test = TestGateway::new();
+        let gateway = &test.gateway;
+        test.put("moon.tif", b"moon").await;
+        gateway.write_sets(|archive| archive.flush(&LogWatcher)).expect("a set");
+        let due = |after| gateway.due(after, None, None, now_ms());
+        assert_eq!(due(Duration::ZERO), None);
+        test.delete("moon.tif").await;
+        assert_eq!(due(Duration::from_secs(86_400)), None);
+        assert_eq!(due(Duration::ZERO), Some(Due::Old));
+        assert!(gateway.write_due_set(Due::Old));
+        assert_eq!(due(Duration::ZERO), None);
     }
 
     #[tokio::test]

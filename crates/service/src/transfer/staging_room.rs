@@ -67,7 +67,9 @@ pub(crate) struct StagingStatus {
     pub(crate) versions: u64,
     /// Their stored bytes.
     pub(crate) bytes: u64,
-    /// Age of the oldest staged version.
+    /// Number of staged removals that are on no platter and may be old.
+    pub(crate) removals: u64,
+    /// Age of the oldest staged version or removal.
     pub(crate) age: Duration,
     /// Bytes that can still be staged, if known.
     pub(crate) room_bytes: Option<u64>,
@@ -85,15 +87,13 @@ pub(crate) struct StagingStatus {
 impl StagingStatus {
     /// Whether a set is due, and why.
     pub(crate) fn due(&self, flush_after: Duration) -> Option<Due> {
-        if self.versions == 0 {
-            return None;
-        }
-        if self.bytes >= self.full_set_bytes {
+        if self.versions > 0 && self.bytes >= self.full_set_bytes {
             return Some(Due::Full);
         }
         // A set written for age takes everything along. Old versions that are still staged after it
         // are unreadable, and must not turn each new object into a set of its own.
-        if self.age >= flush_after && self.since_old.is_none_or(|since| since >= flush_after) {
+        let is_something_staged = self.versions > 0 || self.removals > 0;
+        if is_something_staged && self.age >= flush_after && self.since_old.is_none_or(|since| since >= flush_after) {
             return Some(Due::Old);
         }
         // A put was refused, or staging is three quarters full. The last quarter takes puts while
@@ -101,7 +101,7 @@ impl StagingStatus {
         let is_short = self.refused || self.room_bytes.is_some_and(|room| room <= self.bytes / 3);
         let is_worthwhile =
             self.bytes >= self.full_set_bytes / SMALL_SET_DIVISOR || self.since_pressed.is_none_or(|since| since >= SMALL_SETS_PERIOD);
-        (is_short && is_worthwhile).then_some(Due::Pressed)
+        (self.versions > 0 && is_short && is_worthwhile).then_some(Due::Pressed)
     }
 }
 
@@ -198,6 +198,7 @@ mod tests {
     const STAGED: StagingStatus = StagingStatus {
         versions: 1,
         bytes: 100 * MIB,
+        removals: 0,
         age: Duration::ZERO,
         room_bytes: Some(10_000 * MIB),
         refused: false,
@@ -211,7 +212,11 @@ mod tests {
         assert_eq!(STAGED.due(DAY), None);
         assert_eq!(StagingStatus { bytes: 2_048 * MIB, ..STAGED }.due(DAY), Some(Due::Full));
         assert_eq!(StagingStatus { age: DAY, ..STAGED }.due(DAY), Some(Due::Old));
-        assert_eq!(StagingStatus { age: DAY, versions: 0, bytes: 0, refused: true, ..STAGED }.due(DAY), None);
+        let empty = StagingStatus { age: DAY, versions: 0, bytes: 0, refused: true, ..STAGED };
+        assert_eq!(empty.due(DAY), None);
+        assert_eq!(StagingStatus { removals: 1, ..empty }.due(DAY), Some(Due::Old));
+        assert_eq!(StagingStatus { removals: 1, age: DAY / 2, ..empty }.due(DAY), None);
+        assert_eq!(StagingStatus { removals: 1, since_old: Some(DAY / 2), ..empty }.due(DAY), None);
     }
 
     #[test]

@@ -227,6 +227,14 @@ pub(crate) fn tombstones_stay_staged_until_they_are_archived(fixture: &dyn Fixtu
     assert_eq!(catalogue.archived_tombstones(None, 10).expect("listed"), archived);
     assert_eq!(catalogue.archived_tombstones(Some(archived[0].0), 10).expect("listed"), archived[1..]);
     assert_eq!(catalogue.staged_tombstones().expect("listed"), [tombstones[1]]);
+    assert_eq!(catalogue.unwritten_tombstones().expect("listed"), [tombstones[1].id]);
+    // The first set was given up; the second one is there.
+    for (set, unwritten) in [(SetId([9; 16]), &[tombstones[1].id][..]), (SetId([1; 16]), &[])] {
+        catalogue.adopt_archived_tombstones(&[(tombstones[1].id, set)]).expect("recorded");
+        assert_eq!(catalogue.staged_tombstones().expect("listed"), [tombstones[1]]);
+        assert_eq!(catalogue.unwritten_tombstones().expect("listed"), unwritten);
+    }
+    catalogue.check().expect("whole");
     assert_eq!(catalogue.staged_totals().expect("counted").tombstones, 1);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [2]);
 }

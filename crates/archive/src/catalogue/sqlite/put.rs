@@ -276,6 +276,24 @@ pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>
     statement.query_and_then([], read)?.collect()
 }
 
+pub(super) fn unwritten_tombstones(connection: &Connection) -> Result<Vec<VersionId>, EngineError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT staged.id, archived.set_id, archived.row_check FROM tombstone staged \
+         LEFT JOIN archived_tombstone archived ON archived.id = staged.id \
+         AND EXISTS (SELECT 1 FROM platter_set WHERE platter_set.id = archived.set_id AND complete = 1) ORDER BY staged.id",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut unwritten = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = VersionId(row.get(0)?);
+        match row.get::<_, Option<[u8; 16]>>(1)? {
+            None => unwritten.push(id),
+            Some(set) => archived_check(id, SetId(set)).confirm(row.get(2)?, || format!("the archived tombstone of version {id}"))?,
+        }
+    }
+    Ok(unwritten)
+}
+
 fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }

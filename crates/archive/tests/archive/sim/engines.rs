@@ -96,6 +96,9 @@ impl Catalogue for FaultyCatalogue {
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError> {
         self.engine.staged_tombstones()
     }
+    fn unwritten_tombstones(&mut self) -> Result<Vec<VersionId>, CatalogueError> {
+        self.engine.unwritten_tombstones()
+    }
     fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError> {
         self.engine.segments_in_use()
     }

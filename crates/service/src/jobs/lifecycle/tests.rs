@@ -40,11 +40,6 @@ impl TestGateway {
         self.gateway.state.change_bucket("photos", |bucket| bucket.lifecycle = rules).expect("changed").expect("it is there");
     }
 
-    async fn delete(&self, key: &str) {
-        let input = dto::DeleteObjectInput { bucket: "photos".into(), key: key.into(), ..Default::default() };
-        soon(self.gateway.delete(s3_request(Method::DELETE, input))).await.expect("deleted");
-    }
-
     /// Walks the bucket as if so many days had passed. Returns whether nothing failed.
     async fn walk_after(&self, days: i64) -> bool {
         let (_running, stop) = watch::channel(false);
