@@ -106,6 +106,16 @@ pub enum ArchiveError {
         /// Sectors and copies of the header that can't be read.
         unreadable: u64,
     },
+    /// The file that a replacement would overwrite is another platter.
+    #[error("the name of platter {platter} is taken by a file on store {store}: {what}")]
+    NameTaken {
+        /// The platter.
+        platter: PlatterId,
+        /// The store.
+        store: String,
+        /// What the file is.
+        what: String,
+    },
     /// The catalogue refers to a segment that does not exist.
     #[error(
         "the catalogue needs staging segment {0:016x}, which does not exist: the catalogue is an old copy, or staging was damaged. \

@@ -72,7 +72,10 @@ pub use lock::is_in_use;
 pub use pool::{Cache, Open, Reading};
 pub use rebuild::{GivenUp, RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};
-pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, StagedReport, UnknownPlatter, count_shared_numbers};
+pub use scrub::{
+    Irreparable, IrreparableSet, MisnamedPlatter, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, StagedReport,
+    UnknownPlatter, count_shared_numbers,
+};
 pub use status::{ArchiveStatus, CatalogueGaps};
 pub use store_changes::{ReplaceReport, Replaced, add_store, replace_store};
 pub use uncatalogued::{count_unknown_staged, hiding_stores};

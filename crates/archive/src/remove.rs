@@ -12,12 +12,13 @@ use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    CatalogueError, Change, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionRow, VersionRowId,
+    CatalogueError, Change, PlatterPlace, SetDescription, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionRow, VersionRowId,
 };
 use crate::error::SetKeptReason;
 use crate::paging::Pager;
 use crate::segments::release_segments;
-use crate::store_snapshot::locate_platters;
+use crate::store_snapshot::{StoreSnapshot, locate_platters};
+use crate::tables::{HeaderTrouble, header_in};
 use crate::unread::NoPlatter;
 
 const PAGE: usize = 1_000;
@@ -79,7 +80,7 @@ impl Archive {
             matches!(found, Err(NoPlatter::Missing { .. })) || is_damaged(place.platter)
         };
         let lost = description.platters.iter().zip(&found).filter(is_lost).count();
-        if lost <= usize::from(description.shape.redundancy) {
+        if lost <= usize::from(description.shape.redundancy) && !has_no_header(self, &description) {
             return Err(kept(SetKeptReason::Repairable));
         }
         if self.catalogue().unlisted_count()? > 0 {
@@ -120,6 +121,14 @@ impl Archive {
         }
         release_segments(self)
     }
+}
+
+/// True if none of the set's platters has a good header, so that no scrub can replace them. One
+/// that can't be read may have one.
+fn has_no_header(archive: &Archive, set: &SetDescription) -> bool {
+    let snapshot = StoreSnapshot::take(archive);
+    let copies = set.platters.iter().flat_map(|place| snapshot.find_all(place).into_iter().map(|found| (place.platter, found.file)));
+    copies.into_iter().all(|(platter, file)| matches!(header_in(&*file, platter), Err(HeaderTrouble::Bad(_))))
 }
 
 fn tombstones_on(archive: &Archive, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {

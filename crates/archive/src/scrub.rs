@@ -9,6 +9,7 @@
 
 mod finding;
 mod losses;
+mod misnamed;
 mod objects;
 mod reading;
 mod replacing;
@@ -32,12 +33,14 @@ use crate::uncatalogued::{count_unknown_staged, find_missing};
 use crate::unread::{Hindrance, store_names};
 use crate::watch::{Trouble, Watcher, WithoutProgress};
 
+use misnamed::find_misnamed;
 use objects::was_removed;
 use reading::{read_platter, record};
-use replacing::{Targets, replace};
+use replacing::{Targets, find_set_header, replace};
 use shared::SharedNumbers;
 
-pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
+pub use finding::{Irreparable, IrreparableSet, PlatterFinding, PlatterState, Replace, ScrubReport};
+pub use misnamed::MisnamedPlatter;
 pub use objects::ObjectsReport;
 pub use shared::count_shared_numbers;
 pub use staged::StagedReport;
@@ -103,6 +106,7 @@ struct Scrub<'a> {
     repair: Option<Replace>,
     watcher: &'a dyn Watcher,
     report: ScrubReport,
+    has_looked_for_misnamed: bool,
 }
 
 /// How often a platter is replaced in one scrub.
@@ -110,7 +114,7 @@ const REPLACE_ATTEMPTS: u32 = 2;
 
 impl<'a> Scrub<'a> {
     fn new(archive: &'a Archive, repair: Option<Replace>, watcher: &'a dyn Watcher) -> Self {
-        Self { archive, repair, watcher, report: ScrubReport::default() }
+        Self { archive, repair, watcher, report: ScrubReport::default(), has_looked_for_misnamed: false }
     }
 
     fn run(mut self) -> Result<ScrubReport, ArchiveError> {
@@ -161,9 +165,32 @@ impl<'a> Scrub<'a> {
             self.replace(set, replace, &mut findings, &mut open, &mut reader)?;
         }
         note_copies(self.archive, set, self.watcher);
-        self.report_lost(&open, &findings, &mut reader)?;
+        if !self.has_looked_for_misnamed && findings.iter().any(is_wrong) {
+            self.watcher.stage("looking for platters under wrong names", None);
+            self.report.misnamed = find_misnamed(self.archive);
+            self.has_looked_for_misnamed = true;
+        }
+        let is_lost = self.report_lost(&open, &findings, &mut reader)?;
+        self.find_irreparable(set, &findings, is_lost);
         self.report.repairs.add(reader.repairs());
         Ok(())
+    }
+
+    /// Notes which unsound platters of a set a scrub can't replace as things are.
+    fn find_irreparable(&mut self, set: &SetDescription, findings: &[PlatterFinding], is_lost: bool) {
+        // Those under wrong names can be renamed.
+        let is_left = |finding: &&PlatterFinding| is_wrong(finding) && self.report.misnamed_file_of(finding).is_none();
+        let wrong: Vec<u16> = findings.iter().filter(is_left).map(|finding| finding.position).collect();
+        let without_store = || wrong.iter().filter(|&&position| !Targets::find(self.archive, set, position).has_one()).count();
+        let (platters, why) = match wrong.len() {
+            0 => return,
+            wrong if is_lost => (wrong, Irreparable::Lost),
+            wrong if find_set_header(self.archive, set).is_err() => (wrong, Irreparable::NoHeader),
+            _ => (without_store(), Irreparable::NoStore),
+        };
+        if platters > 0 {
+            self.report.irreparable.push(IrreparableSet { set: set.id, platters: platters as u64, why });
+        }
     }
 
     fn replace(
@@ -274,6 +301,11 @@ impl<'a> Scrub<'a> {
     }
 }
 
+/// True if a platter is neither sound nor merely out of reach.
+fn is_wrong(finding: &PlatterFinding) -> bool {
+    Replace::default().includes(finding)
+}
+
 /// Reports parts of a platter that were good only when they were read again.
 fn note_reread(finding: &PlatterFinding, watcher: &dyn Watcher) {
     if finding.good_when_reread > 0 {
@@ -290,7 +322,9 @@ fn note_reread(finding: &PlatterFinding, watcher: &dyn Watcher) {
 fn note_copies(archive: &Archive, set: &SetDescription, watcher: &dyn Watcher) {
     let snapshot = StoreSnapshot::take(archive);
     for place in &set.platters {
-        let found = snapshot.find_all(place);
+        let mut found = snapshot.find_all(place);
+        // What is another platter is no copy, and may be the only one of that.
+        found.retain(|found| MisnamedPlatter::of(&*found.file, place.platter, &found.store, archive.id()).is_none());
         if let [first, others @ ..] = &found[..]
             && !others.is_empty()
         {

@@ -10,7 +10,7 @@ use fulgurite_format::{Entry, FindHeaderError, Header, TableError, TableReader, 
 use crate::archive::Archive;
 use crate::catalogue::SetDescription;
 use crate::set_reader::{OpenSet, SetReader};
-use crate::store::{PlatterStore, read_exact_at};
+use crate::store::{PlatterFile, PlatterStore, read_exact_at};
 use crate::unread::{Loaded, Presence};
 use crate::watch::{Unwatched, Watcher};
 
@@ -18,10 +18,16 @@ use crate::watch::{Unwatched, Watcher};
 pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, HeaderTrouble> {
     let unreadable = |error: io::Error| HeaderTrouble::Unreadable(error.to_string());
     let Some(file) = store.open(platter).map_err(unreadable)? else { return Err(HeaderTrouble::Unreadable("it is gone".to_owned())) };
+    header_in(&*file, platter)
+}
+
+/// The header in a file that should be a platter, or why none can be read.
+pub(crate) fn header_in(file: &dyn PlatterFile, platter: PlatterId) -> Result<Header, HeaderTrouble> {
+    let unreadable = |error: io::Error| HeaderTrouble::Unreadable(error.to_string());
     let length = file.length().map_err(unreadable)?;
     let mut is_refused = false;
     let found = find_header(length, |offset, buffer| {
-        let read = read_exact_at(&*file, offset, buffer);
+        let read = read_exact_at(file, offset, buffer);
         is_refused |= read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::UnexpectedEof);
         read
     });
@@ -47,7 +53,7 @@ pub(crate) enum HeaderTrouble {
     Bad(String),
     /// The header is that of another platter than the file's name says.
     #[error(
-        "it has the header of platter {platter}: if no store has that platter, rename this file to {platter}.platter; \
+        "it is platter {platter}: if no other file is, rename this one to {platter}.platter without overwriting another; \
          otherwise it is a copy, which can be removed"
     )]
     Misnamed {

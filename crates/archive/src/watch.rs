@@ -83,9 +83,9 @@ pub enum Trouble<'a> {
     Unlisted {
         /// The version.
         version: &'a UnlistedVersion,
-        /// True if its key was missing and is back in the key store; a rebuild lists the version
-        /// then.
-        key_is_back: bool,
+        /// True if what was missing is back: its key is in the key store, or the file table can be
+        /// read. A rebuild lists the version then, or what is on the platter.
+        is_back: bool,
     },
     /// A message for the operator.
     Note(&'a str),

@@ -254,6 +254,7 @@ impl<'a> Status<'a> {
         let status = ArchiveStatus::of(archive)?;
         let own = OwnVersions::count(archive)?;
         let is_unsound = |row: &&PlatterRow| !row.health.is_sound() || status.missing_platters.contains(&row.place.platter);
+        let removals = archive.catalogue().unwritten_tombstones()?.len() as u64;
         let store = |(store, checked): (&'a Arc<dyn PlatterStore>, Result<(), StoreError>)| StoreStatus {
             store: &**store,
             read_only: checked.as_ref().ok().and_then(|()| store.check_writable().err()),
@@ -263,7 +264,7 @@ impl<'a> Status<'a> {
         Ok(Self {
             archive,
             totals: without_own(archive.catalogue().totals()?, &own),
-            removals: archive.catalogue().unwritten_tombstones()?.len() as u64,
+            removals,
             own,
             sets: sets.len() as u64,
             sets_being_written: writing.len() as u64,

@@ -10,7 +10,10 @@ use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::store_snapshot::{locate_platters, unavailable_stores};
 use fulgurite_archive::unread::{Hindrance, NoPlatter, UnavailableStore, absent_text, store_names};
 use fulgurite_archive::watch::OutOfReach;
-use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};
+use fulgurite_archive::{
+    Access, Irreparable, IrreparableSet, MisnamedPlatter, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE,
+    UnknownPlatter,
+};
 use fulgurite_domain::{Geometry, Medium, SetShape};
 use fulgurite_format::{Entry, Frames, decode_record};
 use fulgurite_glass::GlassMedium;
@@ -137,6 +140,7 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
         "unavailable_stores": report.unavailable, "later_keys": report.later_keys,
         "unknown_staged": report.unknown_staged,
         "unknown_platters": report.unknown.iter().map(unknown).collect::<Vec<_>>(),
+        "misnamed": report.misnamed, "irreparable": report.irreparable,
     });
     if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
         value["objects"] = json!(out_of_reach);
@@ -164,7 +168,7 @@ fn say_report(session: &Session, report: &ScrubReport, replace: Option<Replace>,
             phrase(report.expected_losses, "sector of glass was rebuilt by its track", "sectors of glass were rebuilt by their tracks");
         session.say(&format!("{sectors}: no more than any glass loses."));
     }
-    say_unsound(session, &report.unsound);
+    say_unsound(session, report);
     if report.repairs.tracks() > 0 {
         session.say(&repairs_text(report.repairs));
     }
@@ -180,7 +184,8 @@ fn say_report(session: &Session, report: &ScrubReport, replace: Option<Replace>,
 
 /// Prints unsound platters: one line per store and reason for those that can't be reached, and one
 /// line for each of the others.
-fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
+fn say_unsound(session: &Session, report: &ScrubReport) {
+    let unsound = &report.unsound;
     let mut unavailable: BTreeMap<(&str, &NoPlatter), u64> = BTreeMap::new();
     for finding in unsound {
         if let Some(reason) = finding.unavailable.as_ref().filter(|reason| reason.hindrance().is_some()) {
@@ -215,6 +220,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         };
         let on = finding.elsewhere.as_ref().map_or_else(String::new, |other| format!("it is on store {other}, and "));
         let what = match finding.state() {
+            PlatterState::Damaged if let Some(file) = report.misnamed_file_of(finding) => file.to_string(),
             PlatterState::Missing => "missing".to_owned(),
             PlatterState::Absent | PlatterState::Unreadable => format!("{on}unreadable: {}", refused()),
             PlatterState::Elsewhere if let Some(why) = finding.own_store => format!("{on}whole; its own store is {why}"),
@@ -224,6 +230,29 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         };
         let on = if finding.store == UNKNOWN_STORE { String::new() } else { format!(" on store {}", finding.store) };
         session.warn(&format!("platter {}{on}: {what}", finding.platter));
+    }
+    let is_named = |file: &&MisnamedPlatter| unsound.iter().any(|finding| finding.platter == file.platter && finding.store == file.store);
+    for file in report.misnamed.iter().filter(|file| !is_named(file) && !file.is_foreign) {
+        session.warn(&format!("platter {} on store {}: {file}", file.platter, file.store));
+    }
+    for IrreparableSet { set, platters, why } in &report.irreparable {
+        let cannot = phrase(*platters, "platter can't be recovered", "platters can't be recovered");
+        session.warn(&match why {
+            Irreparable::Lost => format!(
+                "set {set}: {cannot}, because more of the set is lost than its redundancy can rebuild. `fulgurite catalogue forget --set \
+                 {set}` gives it up once no object needs it"
+            ),
+            Irreparable::NoHeader => format!(
+                "set {set}: {cannot}, because none of them has a good header, and a rebuild of the catalogue wouldn't find it. Store its \
+                 objects again (`fulgurite get`, then `put --again`), remove the old versions, and give the set up with `fulgurite catalogue \
+                 forget --set {set}`"
+            ),
+            Irreparable::NoStore => {
+                format!(
+                    "set {set}: {cannot}, because each store has another of its platters, or no room: `fulgurite store add` adds a store"
+                )
+            }
+        });
     }
 }
 
@@ -338,9 +367,28 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
             phrase(unreadable, "platter is", "platters are")
         ));
     }
+    let misnamed = report.still_unsound().filter(|finding| report.misnamed_file_of(finding).is_some()).count() as u64;
+    if misnamed > 0 && replace.is_none() {
+        parts.push(format!(
+            "{}, see above: rename or move {}, and verify again",
+            phrase(misnamed, "platter has a file that is another one", "platters have files that are others"),
+            if misnamed == 1 { "it" } else { "them" },
+        ));
+    }
+    let irreparable = report.irreparable_platters();
+    let wrong = report.still_unsound().filter(|finding| Replace::default().includes(finding)).count() as u64;
+    let remedy = match (irreparable, wrong.saturating_sub(irreparable)) {
+        (0, _) => "`fulgurite scrub` recovers those platters".to_owned(),
+        (irreparable, 0) => phrase(irreparable, "platter can't be recovered, see above", "platters can't be recovered, see above"),
+        (irreparable, others) => format!(
+            "`fulgurite scrub` recovers {}, and {}, see above",
+            count(others, "platter"),
+            phrase(irreparable, "platter can't be recovered", "platters can't be recovered")
+        ),
+    };
     match (parts.is_empty(), can_read_all) {
-        (true, true) => "Nothing is lost, but redundancy is reduced: `fulgurite scrub` recovers those platters.".to_owned(),
-        (true, false) => "Nothing is known to be lost, but redundancy is reduced: `fulgurite scrub` recovers those platters.".to_owned(),
+        (true, true) => format!("Nothing is lost, but redundancy is reduced: {remedy}."),
+        (true, false) => format!("Nothing is known to be lost, but redundancy is reduced: {remedy}."),
         (false, _) => format!("Nothing is known to be lost. {}.", parts.join(". ")),
     }
 }

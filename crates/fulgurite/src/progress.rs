@@ -124,9 +124,9 @@ impl Progress {
     }
 
     /// The message for a version that can't be listed: its kind, as text and as JSON.
-    fn unlisted(&self, version: &UnlistedVersion, key_is_back: bool) -> (String, String, Value) {
+    fn unlisted(&self, version: &UnlistedVersion, is_back: bool) -> (String, String, Value) {
         let why: Cow<'_, str> = match version.why {
-            Unlisted::NoKey if key_is_back => "its key is back; `fulgurite catalogue rebuild` lists it again".into(),
+            Unlisted::NoKey if is_back => "its key is back; `fulgurite catalogue rebuild` lists it again".into(),
             Unlisted::NoKey => "no key: `fulgurite keys import` brings keys back from a copy".into(),
             Unlisted::UnreadableRecord => "its record can't be opened with its key".into(),
             Unlisted::Incomplete if version.damaged_segment().is_some() => format!(
@@ -139,6 +139,9 @@ impl Progress {
                 format!("only some of its bytes are left; `fulgurite catalogue forget {}` gives it up", version.id).into()
             }
             Unlisted::Gone => "the catalogue knew it before it was rebuilt, and none of its bytes were found".into(),
+            Unlisted::UnreadableTable if is_back => {
+                "its file table can be read again; `fulgurite catalogue rebuild` lists what is on it".into()
+            }
             Unlisted::UnreadableTable => "the file table of this platter can't be read, so what is on it is unknown".into(),
             Unlisted::OutOfSight => "the parts found of it can't be read, and not every place could be read".into(),
             Unlisted::UnseenStore => "this store was not read when the catalogue was rebuilt".into(),
@@ -155,6 +158,8 @@ impl Progress {
         };
         let kind = if version.why == Unlisted::OutOfSight {
             "absent"
+        } else if is_back {
+            "unlisted"
         } else {
             self.keep_lost(&value);
             self.when_lost
@@ -270,7 +275,7 @@ impl Watcher for Progress {
                 let text = format!("{kind}: {} (version {version}): {}", name.display(), text::harmless(why));
                 (kind, text, value)
             }
-            Trouble::Unlisted { version, key_is_back } => self.unlisted(version, key_is_back),
+            Trouble::Unlisted { version, is_back } => self.unlisted(version, is_back),
             Trouble::Note(text) => ("note".to_owned(), format!("note: {}", text::harmless(text)), json!({ "text": text })),
         };
         value["kind"] = json!(kind);

@@ -256,7 +256,7 @@ impl<'a> Rebuild<'a> {
                 Unlisted::OutOfSight => {}
                 Unlisted::UnreadableTable | Unlisted::UnseenStore => return,
             }
-            watcher.trouble(Trouble::Unlisted { version, key_is_back: false });
+            watcher.trouble(Trouble::Unlisted { version, is_back: false });
         })
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
+use fulgurite_domain::{Geometry, PlatterId, SetId, TrackIndex};
 use serde::{Deserialize, Serialize};
 
+use super::misnamed::MisnamedPlatter;
 use super::unlisted::UnknownPlatter;
 use crate::catalogue::{Health, SetDescription, VersionRowId};
 use crate::rebuild::UnseenPlace;
@@ -231,6 +232,30 @@ impl Replace {
     }
 }
 
+/// A set with missing or damaged platters that a scrub can't replace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IrreparableSet {
+    /// The set.
+    #[serde(with = "crate::as_text")]
+    pub set: SetId,
+    /// How many of its platters can't be replaced.
+    pub platters: u64,
+    /// Why.
+    pub why: Irreparable,
+}
+
+/// Why platters can't be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Irreparable {
+    /// More is lost than the redundancy of the set can rebuild.
+    Lost,
+    /// No platter of the set has a good header.
+    NoHeader,
+    /// Each store has another platter of the set, or no room.
+    NoStore,
+}
+
 /// Results of a scrub.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScrubReport {
@@ -278,6 +303,13 @@ pub struct ScrubReport {
     /// was opened for changes knows all of them.
     #[serde(default)]
     pub unknown_staged: u64,
+    /// Files with the header of another platter than their names say. They are looked for once a
+    /// platter is missing or damaged.
+    #[serde(default)]
+    pub misnamed: Vec<MisnamedPlatter>,
+    /// Sets with unsound platters that a scrub can't replace, and why.
+    #[serde(default)]
+    pub irreparable: Vec<IrreparableSet>,
     /// Repairs performed while reading.
     pub repairs: Repairs,
     /// Lost versions that span several sets. Avoids counting a version once per set.
@@ -293,6 +325,19 @@ impl ScrubReport {
     #[must_use]
     pub fn nothing_is_lost(&self) -> bool {
         self.lost_versions == 0 && self.unlisted == 0
+    }
+
+    /// The file that is read as this platter, if it is another one.
+    #[must_use]
+    pub fn misnamed_file_of(&self, finding: &PlatterFinding) -> Option<&MisnamedPlatter> {
+        let store = finding.elsewhere.as_ref().unwrap_or(&finding.store);
+        self.misnamed.iter().find(|file| file.platter == finding.platter && file.store == *store)
+    }
+
+    /// How many platters no scrub can replace as things are.
+    #[must_use]
+    pub fn irreparable_platters(&self) -> u64 {
+        self.irreparable.iter().map(|set| set.platters).sum()
     }
 
     /// The unsound platters that the scrub did not replace.

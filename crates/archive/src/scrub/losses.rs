@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
 use fulgurite_glass::Track;
 
+use super::misnamed::has_one_of;
 use super::{PAGE, PlatterFinding, Scrub};
 use crate::archive::ArchiveError;
 use crate::catalogue::Extent;
 use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
-use crate::unread::{Unreachable, Unread};
+use crate::unread::{Hindrance, Unreachable, Unread};
 
 /// Content sectors of a set, by platter and track.
 struct ContentSectors {
@@ -51,8 +52,9 @@ struct Losses {
 
 impl Losses {
     /// Reads, with all codes, the tracks whose content the findings leave in doubt. `findings` are
-    /// those of all platters of the set.
-    fn find(set: &OpenSet, findings: &[PlatterFinding], reader: &mut SetReader<'_>) -> Self {
+    /// those of all platters of the set; `some_misnamed` says that one of them is under a wrong
+    /// name.
+    fn find(set: &OpenSet, findings: &[PlatterFinding], some_misnamed: bool, reader: &mut SetReader<'_>) -> Self {
         let (shape, geometry) = (set.description.shape, set.description.geometry);
         let sectors = usize::from(geometry.track_information);
         let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.unavailable {
@@ -73,7 +75,7 @@ impl Losses {
                 let member = &set.members[usize::from(finding.position)];
                 let missing_sectors = (0..geometry.track_information).filter(|&sector| track.is_lost(sector));
                 let can_come_back = |sector: &u16| match &unread {
-                    Unread::Lost(_) => member.may_have(geometry.physical(index), *sector),
+                    Unread::Lost(_) => some_misnamed || member.may_have(geometry.physical(index), *sector),
                     Unread::Unreachable(_) => true,
                 };
                 let (may_be_fine, lost): (Vec<u16>, Vec<u16>) = missing_sectors.partition(can_come_back);
@@ -90,25 +92,30 @@ impl Losses {
 
 impl Scrub<'_> {
     /// Determines which versions have lost bytes for good and which can't be read now, and reports
-    /// each.
+    /// each. Returns whether content of the set is lost, of versions or not.
     pub(super) fn report_lost(
         &mut self,
         set: &OpenSet,
         findings: &[PlatterFinding],
         reader: &mut SetReader<'_>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<bool, ArchiveError> {
         let information = &findings[..usize::from(set.description.shape.information)];
         if information.iter().all(|finding| finding.unavailable.is_none() && finding.lost.is_empty()) {
-            return Ok(());
+            return Ok(false);
         }
         self.watcher.stage("checking for lost versions", None);
-        let Losses { lost, out_of_reach, reason } = Losses::find(set, findings, reader);
+        let some_misnamed = has_one_of(&self.report.misnamed, &set.description);
+        let Losses { lost, out_of_reach, reason } = Losses::find(set, findings, some_misnamed, reader);
         let platters: Vec<PlatterId> = set.description.platters.iter().map(|place| place.platter).collect();
         let affected: Vec<PlatterId> = lost.platters().union(&out_of_reach.platters()).copied().collect();
         if affected.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let reason = reason.unwrap_or_else(|| set.unreachable(0));
+        let (hindrance, why) = match some_misnamed {
+            true => (Hindrance::Unreadable, "a platter that it needs is under a wrong name".to_owned()),
+            false => (reason.hindrance(), reason.to_string()),
+        };
         let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().versions_on(&affected, after, PAGE))? {
             for row in page.iter().filter(|row| row.archived) {
@@ -122,10 +129,10 @@ impl Scrub<'_> {
                 } else if extents.iter().any(|extent| out_of_reach.has_some_of(extent))
                     && (only_here || self.report.out_of_reach_in_several_sets.insert(row.row_id))
                 {
-                    self.report_version(row, Some(reason.hindrance()), &reason.to_string());
+                    self.report_version(row, Some(hindrance), &why);
                 }
             }
         }
-        Ok(())
+        Ok(!lost.platters().is_empty())
     }
 }

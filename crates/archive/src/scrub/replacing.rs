@@ -8,6 +8,7 @@ use fulgurite_domain::{PlatterId, TrackIndex};
 use fulgurite_format::{Header, find_header};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
+use super::misnamed::MisnamedPlatter;
 use super::reading::{read_headers, read_tracks, record};
 use super::{PlatterFinding, PlatterState, set_with};
 use crate::archive::{Archive, ArchiveError};
@@ -25,8 +26,8 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::UnknownStore`],
     /// [`ArchiveError::SharedStore`], [`ArchiveError::NoStoreFor`], [`ArchiveError::NoHeader`],
-    /// [`ArchiveError::Unread`], [`ArchiveError::NotReplaced`], or an error of the store or the
-    /// catalogue.
+    /// [`ArchiveError::NameTaken`], [`ArchiveError::Unread`], [`ArchiveError::NotReplaced`], or an
+    /// error of the store or the catalogue.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
         let targets = match store {
@@ -98,6 +99,11 @@ impl Targets {
         usable.sort_by_key(|(is_other, free, _)| (*is_other, *free));
         Self { usable: usable.into_iter().map(|(_, _, store)| store).collect(), refused }
     }
+
+    /// Whether there is a store to try.
+    pub(super) fn has_one(&self) -> bool {
+        !self.usable.is_empty()
+    }
 }
 
 /// Writes a replacement platter to the first of the stores that takes it, and returns the store's
@@ -141,6 +147,13 @@ impl Replacing<'_> {
     fn run(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let Self { archive, set, position, found, target } = *self;
         let place = &set.platters[usize::from(position)];
+        let misnamed = |store: &dyn PlatterStore| match store.open(place.platter) {
+            Ok(Some(file)) => MisnamedPlatter::of(&*file, place.platter, store.name(), archive.id()),
+            _ => None,
+        };
+        if let Some(file) = misnamed(target) {
+            return Err(ArchiveError::NameTaken { platter: place.platter, store: target.name().to_owned(), what: file.to_string() });
+        }
         let mut sink = self.write(reader, watcher)?;
         // Read it back before it replaces the current platter, which may be damaged but still hold
         // what the set's other platters need.
@@ -161,7 +174,9 @@ impl Replacing<'_> {
         // With two platters of the same identifier, a rebuild would have to choose. An absent store
         // keeps its copy.
         for other in archive.stores().iter().filter(|store| store.name() != target.name() && store.check().is_ok()) {
-            if let Ok(Some(_)) = other.open(place.platter) {
+            if let Ok(Some(_)) = other.open(place.platter)
+                && misnamed(&**other).is_none()
+            {
                 let _ = other.remove(place.platter);
             }
         }
@@ -199,7 +214,8 @@ impl Replacing<'_> {
     }
 }
 
-fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, ArchiveError> {
+/// A good header of a set.
+pub(super) fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, ArchiveError> {
     let snapshot = StoreSnapshot::take(archive);
     for FoundPlatter { file, .. } in set.platters.iter().flat_map(|place| snapshot.find_all(place)) {
         let Ok(length) = file.length() else { continue };

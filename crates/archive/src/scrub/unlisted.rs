@@ -1,18 +1,22 @@
 //! What the catalogue does not list: unlisted versions, unseen places and unknown platters.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use fulgurite_domain::PlatterId;
 use serde::{Deserialize, Serialize};
 
 use super::reading::read_tracks;
 use super::{PlatterFinding, Scrub};
-use crate::archive::ArchiveError;
-use crate::catalogue::{PlatterPlace, SetDescription, Unlisted};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{PlatterPlace, SetDescription, UNKNOWN_STORE, Unlisted};
 use crate::rebuild::{UnseenPlace, each_unlisted};
+use crate::set_reader::{OpenSet, SetReader};
 use crate::store_snapshot::StoreSnapshot;
-use crate::tables::HeaderTrouble;
+use crate::tables::{HeaderTrouble, read_header, read_table};
 use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::Loaded;
-use crate::watch::Trouble;
+use crate::watch::{Trouble, Unwatched};
 
 /// A platter on a store that the catalogue doesn't know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,22 +85,36 @@ impl Scrub<'_> {
         let mut found = Vec::new();
         each_unlisted(archive, &mut |version| match version.why {
             Unlisted::UnseenStore => report.unseen.extend(UnseenPlace::of(version)),
-            Unlisted::OutOfSight | Unlisted::NoKey => found.push(version.clone()),
+            Unlisted::OutOfSight | Unlisted::NoKey | Unlisted::UnreadableTable => found.push(version.clone()),
             _ => {
                 report.unlisted += 1;
-                watcher.trouble(Trouble::Unlisted { version, key_is_back: false });
+                watcher.trouble(Trouble::Unlisted { version, is_back: false });
             }
         })?;
         for mut version in found {
-            let key_is_back = version.why == Unlisted::NoKey && archive.keys().get(version.id)?.is_some();
-            if !key_is_back && !report.unseen.is_empty() {
+            let is_back = match version.why {
+                Unlisted::NoKey => archive.keys().get(version.id)?.is_some(),
+                Unlisted::UnreadableTable => table_is_readable(archive, PlatterId(version.id.0)),
+                _ => false,
+            };
+            if !is_back && version.why != Unlisted::UnreadableTable && !report.unseen.is_empty() {
                 // A tombstone in an unseen place may have removed it.
                 version.why = Unlisted::OutOfSight;
             } else {
                 report.unlisted += 1;
             }
-            watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
+            watcher.trouble(Trouble::Unlisted { version: &version, is_back });
         }
         Ok(())
     }
+}
+
+/// True if a store has the platter, and its file table can be read, with the help of its set.
+fn table_is_readable(archive: &Archive, platter: PlatterId) -> bool {
+    let snapshot = StoreSnapshot::take(archive);
+    let Some(header) = snapshot.readable().find_map(|(_, store)| read_header(&**store, platter).ok()) else { return false };
+    let set = SetDescription::of(&header, |_| UNKNOWN_STORE.to_owned());
+    let mut reader = SetReader::new(&archive.rebuilding, archive.threads());
+    reader.open(Arc::new(OpenSet::for_verification(archive, &set)));
+    read_table(&mut reader, &header, &Unwatched, &mut |_| Ok::<(), Infallible>(())).is_ok()
 }

@@ -24,6 +24,7 @@ mod matrix;
 mod migrating;
 mod migration_digests;
 mod migration_states;
+mod misnamed;
 mod names;
 mod ocfl;
 mod old_catalogue;

@@ -21,7 +21,7 @@ fn lose_keys(place: &Sandbox, export: &str) {
 }
 
 #[test]
-fn a_staged_object_whose_key_is_missing_is_kept_until_its_key_is_back() {
+fn a_staged_object_whose_key_is_missing_is_kept_until_its_is_back() {
     let place = with_stale_keys();
     place.write("c", noise(1, 100_000));
     place.good(&["put", "c"]);
@@ -716,12 +716,12 @@ fn platters_that_tell_no_set_can_be_given_up() {
     place.good(&["put", "next", "--flush"]);
     let verified = place.run(&["verify"]);
     assert!(verified.status == 1 && verified.text().contains("2 platters named above can't be read"), "{verified:?}");
-    for (name, why) in [(names[0], "it has the header of platter"), (names[1], "this is not a Fulgurite platter")] {
+    for (name, why) in [(names[0], "it is platter "), (names[1], "this is not a Fulgurite platter")] {
         let line = format!("unknown  {name} on store {}: {why}", platters[0].store);
         assert!(verified.text().contains(&line), "{line}: {verified:?}");
     }
     let rebuilt = place.run(&["catalogue", "rebuild"]);
-    assert!(rebuilt.err.contains(&format!("platter {}: if no store has that platter, rename this file", platters[0].id)), "{rebuilt:?}");
+    assert!(rebuilt.err.contains(&format!("it is platter {}: if no other file is, rename this one", platters[0].id)), "{rebuilt:?}");
     for (command, exit) in [("status", 3), ("verify", 1)] {
         let ran = place.run(&[command]);
         assert!(ran.status == exit && ran.text().contains("or give it up with `fulgurite catalogue forget --unseen`"), "{ran:?}");

@@ -114,13 +114,44 @@ enum Event {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TroubleMessage {
-    Unreadable { path: Vec<u8>, why: String },
-    Changed { path: Vec<u8>, attempts: u32 },
-    Lost { name: Vec<u8>, version: u64, why: String },
-    Unreachable { name: Vec<u8>, version: u64, hindrance: Hindrance, why: String },
-    Renamed { name: Vec<u8>, version: u64, path: Vec<u8>, why: String },
-    Unlisted { id: [u8; 16], why: Unlisted, stored_bytes: u64, known_as: Option<(Vec<u8>, u64)>, segments: Vec<u64>, key_is_back: bool },
-    Note { text: String },
+    Unreadable {
+        path: Vec<u8>,
+        why: String,
+    },
+    Changed {
+        path: Vec<u8>,
+        attempts: u32,
+    },
+    Lost {
+        name: Vec<u8>,
+        version: u64,
+        why: String,
+    },
+    Unreachable {
+        name: Vec<u8>,
+        version: u64,
+        hindrance: Hindrance,
+        why: String,
+    },
+    Renamed {
+        name: Vec<u8>,
+        version: u64,
+        path: Vec<u8>,
+        why: String,
+    },
+    Unlisted {
+        id: [u8; 16],
+        why: Unlisted,
+        stored_bytes: u64,
+        known_as: Option<(Vec<u8>, u64)>,
+        segments: Vec<u64>,
+        // Keeps its first name, since messages pass between processes.
+        #[serde(rename = "key_is_back")]
+        is_back: bool,
+    },
+    Note {
+        text: String,
+    },
 }
 
 impl TroubleMessage {
@@ -136,10 +167,10 @@ impl TroubleMessage {
             Trouble::Renamed { name, version, path: file, why } => {
                 Self::Renamed { name: name.0.clone(), version, path: path(file), why: why.to_owned() }
             }
-            Trouble::Unlisted { version, key_is_back } => {
+            Trouble::Unlisted { version, is_back } => {
                 let UnlistedVersion { id, why, stored_bytes, known_as, segments } = version.clone();
                 let known_as = known_as.map(|(name, number)| (name.0, number));
-                Self::Unlisted { id: id.0, why, stored_bytes, known_as, segments, key_is_back }
+                Self::Unlisted { id: id.0, why, stored_bytes, known_as, segments, is_back }
             }
             Trouble::Note(text) => Self::Note { text: text.to_owned() },
         }
@@ -157,10 +188,10 @@ impl TroubleMessage {
             Self::Renamed { name, version, path: file, why } => {
                 watcher.trouble(Trouble::Renamed { name: &ObjectName(name), version, path: &path(&file), why: &why });
             }
-            Self::Unlisted { id, why, stored_bytes, known_as, segments, key_is_back } => {
+            Self::Unlisted { id, why, stored_bytes, known_as, segments, is_back } => {
                 let known_as = known_as.map(|(name, number)| (ObjectName(name), number));
                 let version = UnlistedVersion { id: VersionId(id), why, stored_bytes, known_as, segments };
-                watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
+                watcher.trouble(Trouble::Unlisted { version: &version, is_back });
             }
             Self::Note { text } => watcher.trouble(Trouble::Note(&text)),
         }
@@ -193,7 +224,7 @@ mod tests {
                 stored_bytes: 9,
                 known_as: Some((b"d\xff".to_vec(), 3)),
                 segments: vec![1, 5],
-                key_is_back: true,
+                is_back: true,
             },
             TroubleMessage::Note { text: "note\nof two lines".to_owned() },
         ];
