@@ -186,10 +186,11 @@ impl AttachReport {
     }
 
     /// True if removals may be unknown, because their tombstones may be on platters that were not
-    /// read. Then a version without a key may simply have been removed.
+    /// read, as `verify` sees it. Then a version without a key may simply have been removed.
     #[must_use]
     pub fn may_miss_tombstones(&self) -> bool {
-        self.keyring.unread_tables > 0 || self.absent_stores.len() > usize::from(self.settings.set.redundancy)
+        let unseen = self.rebuild.as_ref().is_some_and(|rebuild| !rebuild.unseen.is_empty());
+        unseen || self.keyring.unread_tables > 0 || self.absent_stores.len() > usize::from(self.settings.set.redundancy)
     }
 }
 

@@ -260,7 +260,7 @@ pub(crate) struct Init {
     #[arg(long, default_value = "disk", value_name = "MEDIUM", value_parser = ["disk", "glass"])]
     pub(crate) medium: String,
     /// Maximum content of a platter, in MiB. Default: 1024, or 10 for glass
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     pub(crate) platter_mib: Option<u64>,
 }
 
@@ -335,7 +335,7 @@ pub(crate) struct Attach {
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
     pub(crate) set: Option<SetShape>,
     /// Maximum content of a new platter, in MiB. Default: 1024, or 10 for glass
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     pub(crate) platter_mib: Option<u64>,
 }
 

@@ -449,7 +449,7 @@ impl<'a> Status<'a> {
             let keys = count(keys, "key");
             session.say(&match last_ms {
                 Some(at) => format!("keys      {keys} added since the last `fulgurite keys export`, of {} UTC", time((at / 1_000) as i64)),
-                None => format!("keys      {keys} added, and no copy made: see `fulgurite keys export`"),
+                None => format!("keys      {keys} added, and no copy made of this key store: see `fulgurite keys export`"),
             });
         }
         if let Some(error) = staging {

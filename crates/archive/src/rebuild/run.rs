@@ -248,15 +248,21 @@ impl<'a> Rebuild<'a> {
 
     fn report_unlisted(&mut self) -> Result<(), ArchiveError> {
         let Self { archive, watcher, report, .. } = self;
+        let sees_all = report.unseen.is_empty();
         each_unlisted(archive, &mut |version| {
+            let mut out_of_sight = None;
             match version.why {
-                Unlisted::NoKey => report.no_key += 1,
+                Unlisted::NoKey => {
+                    report.no_key += 1;
+                    // A tombstone in an unseen place may have removed it.
+                    out_of_sight = (!sees_all).then(|| UnlistedVersion { why: Unlisted::OutOfSight, ..version.clone() });
+                }
                 Unlisted::UnreadableRecord | Unlisted::Incomplete => report.incomplete += 1,
                 Unlisted::Gone => report.gone += 1,
                 Unlisted::OutOfSight => {}
                 Unlisted::UnreadableTable | Unlisted::UnseenStore => return,
             }
-            watcher.trouble(Trouble::Unlisted { version, is_back: false });
+            watcher.trouble(Trouble::Unlisted { version: out_of_sight.as_ref().unwrap_or(version), is_back: false });
         })
     }
 

@@ -427,3 +427,32 @@ fn unseen_stores_can_be_given_up_though_parts_of_their_sets_are_there() {
     place.good(&["-A", "b", "verify", "--objects"]);
     assert_eq!(place.good(&["-A", "b", "get", "file", "-"]).out, noise(1, 3_000_000));
 }
+
+#[test]
+fn a_version_whose_tombstone_is_on_absent_platters_is_not_called_lost() {
+    let place = Sandbox::new(3, &["--set=1+1"]);
+    for name in ["kept", "gone"] {
+        place.write(name, name);
+    }
+    place.good(&["put", "kept", "gone", "--flush"]);
+    place.good(&["rm", "gone"]);
+    place.good(&["keys", "export", "keys", "--plain"]);
+    let written: Vec<String> = place.platters().into_iter().map(|platter| platter.id).collect();
+    place.good(&["flush"]);
+    // The set with the tombstone is on the other stores.
+    let at_first = place.platters().into_iter().find(|platter| platter.store == "d1" && !written.contains(&platter.id));
+    if let Some(platter) = at_first {
+        let target = place.path(format!("d3/platters/{}.platter", platter.id));
+        fs::create_dir_all(target.parent().expect("a folder")).expect("folders");
+        fs::rename(platter.file, target).expect("renamed");
+    }
+    let ran = place.run(&["attach", "b", "--store=d1", "--keys=keys"]);
+    assert!(ran.status == 3 && !ran.err.contains("lost:") && ran.err.contains("may have been removed"), "{ran:?}");
+    assert_eq!(place.run(&["-A", "b", "verify"]).status, 3);
+    for folder in ["d2", "d3"] {
+        place.run(&["-A", "b", "store", "add", folder]);
+    }
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "verify", "--objects"]);
+    assert_eq!(place.good(&["-A", "b", "ls"]).text(), "kept\n");
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::{Platter, Sandbox, noise};
 
-/// Two sets of 2+1 on three stores, with four files each in `one` and `two`. Returns the platters of
+/// Two sets of 2+1 on three stores, with four files each in `one` and `two`, and the platters of
 /// each set.
 fn with_two_sets() -> (Sandbox, Vec<Platter>, Vec<Platter>) {
     let place = Sandbox::new(3, &["--set=2+1", "--clear-text"]);

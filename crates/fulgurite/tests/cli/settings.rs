@@ -45,7 +45,7 @@ fn an_init_that_fails_leaves_nothing_in_the_way() {
     place.run(&["init", "b", "--store=n=x1", "--store=n=x2"]).fails_with(1, "same name");
     place.run(&["init", "b", "--store=x1", "--set=2+1"]).fails_with(1, "needs 3 stores");
     place.run(&["init", "b", "--store=x1", "--set=0+1"]).fails_with(1, "set.information is 0");
-    place.run(&["init", "b", "--store=x1", "--platter-mib=1"]).fails_with(1, "set.platter_mib is 1");
+    place.run(&["init", "b", "--store=x1", "--platter-mib=1"]).fails_with(2, "1 is not in 8..=1048576");
     place.run(&["init", "b", "--store=x1", "--store="]).fails_with(1, "no folder given");
     place.run(&["init", "b", "--store=file"]).fails_with(1, "file");
     place.run(&["init", "file", "--store=x1"]).fails_with(1, "file");
