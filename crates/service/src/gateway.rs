@@ -12,12 +12,14 @@ use crate::jobs::Jobs;
 use crate::library::Library;
 use crate::memory::{Budget, MemoryPool};
 use crate::s3::key_locks::{BucketLocks, KeyLocks};
+use crate::s3::listings::listings_at_once;
 use crate::s3::namespace::Namespace;
 use crate::s3::page_positions::PagePositions;
 use crate::settings::Settings;
 use crate::state::State;
 use crate::traces::Traces;
 use crate::transfer::Transfers;
+use crate::turns::Turns;
 
 /// An archive, the service's state and everything that operations on them share.
 pub(crate) struct Gateway {
@@ -35,6 +37,8 @@ pub(crate) struct Gateway {
     pub(crate) key_locks: KeyLocks,
     /// Keeps a bucket from being removed while an object is put into it.
     pub(crate) bucket_locks: BucketLocks,
+    /// For requests that list objects, versions or uploads.
+    pub(crate) listing_turns: Turns,
     /// Memory for bodies and chunks that are buffered whole.
     pub(crate) buffered_bodies: MemoryPool,
     /// Memory for responses that are buffered whole.
@@ -72,6 +76,7 @@ impl Gateway {
             traces: None,
             key_locks: KeyLocks::default(),
             bucket_locks: BucketLocks::default(),
+            listing_turns: Turns::new(listings_at_once()),
             buffered_bodies: MemoryPool::new(budget.buffered_bodies),
             buffered_responses: MemoryPool::new(budget.buffered_responses),
             bulk_memory: MemoryPool::new(budget.bulk_kib << 10),

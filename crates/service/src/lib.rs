@@ -44,6 +44,7 @@ pub mod state;
 mod test_gateway;
 mod traces;
 mod transfer;
+mod turns;
 pub mod unclaimed_folders;
 
 pub use health::events::{EventLog, LoggedEvent};
