@@ -13,7 +13,7 @@ type Queue = VecDeque<oneshot::Sender<Turn>>;
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// How many more may run now. Nobody waits while there are any.
+    /// How many more may run now. While there are any, no request waits.
     free: usize,
     /// The clients with waiting requests; the next turn is the first one's.
     clients: VecDeque<(MemoryOwner, Queue)>,

@@ -1,6 +1,6 @@
-//! Runs listings on threads of their own. A page reads up to thousands of rows, and some deployments
-//! list all day: on the threads that serve requests, a client with a hundred connections that list
-//! would delay every other request, and the probes.
+//! Runs listings on threads of their own. A page reads up to thousands of rows, and some clients
+//! list all day: on the threads that serve requests, one with a hundred connections that list would
+//! delay every other request, and the probes.
 //!
 //! Operations that look up single rows run where they are: handing them over costs more than they
 //! do.
