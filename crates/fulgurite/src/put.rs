@@ -148,7 +148,8 @@ pub(crate) fn flush(session: &Session) -> Result<Outcome> {
         session.say("Nothing is staged.");
     } else if report.sets > 0 {
         session.say(&flush_text(report));
-        session.say(&format!("It took {:.1} s ({}).", took.as_secs_f64(), rate(report.stored_bytes, took)));
+        let rate = if report.stored_bytes > 0 { format!(" ({})", rate(report.stored_bytes, took)) } else { String::new() };
+        session.say(&format!("It took {:.1} s{rate}.", took.as_secs_f64()));
     }
     say_kept(report);
     session.answer(|| json!(report));
