@@ -65,6 +65,9 @@ impl IngestSpec {
     }
 }
 
+/// A day in microseconds.
+const DAY: u128 = 24 * Micros::HOUR.0 as u128;
+
 /// A day of ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngestDay {
@@ -82,10 +85,15 @@ impl IngestDay {
     /// When each of the day's platters leaves the write drives: evenly over the day, the last one
     /// at its end.
     pub fn finished(self) -> impl Iterator<Item = Micros> {
-        const DAY: u128 = 24 * Micros::HOUR.0 as u128;
         let begin = u128::from(self.day) * DAY;
         (1..=self.platters)
             .map(move |platter| Micros((begin + u128::from(platter) * DAY / u128::from(self.platters)).min(u64::MAX.into()) as u64))
+    }
+
+    /// When the day begins.
+    #[must_use]
+    pub fn begin(self) -> Micros {
+        Micros((u128::from(self.day) * DAY).min(u64::MAX.into()) as u64)
     }
 }
 

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use fulgurite_library::placement::{Planner, Spread};
+use fulgurite_library::placement::{PlacementError, Planner, Spread};
 use fulgurite_library::{Layout, Position};
 
 use super::load::{YEAR_H, Year, tracks_per_request};
@@ -306,7 +306,12 @@ impl<'p> Search<'p> {
             }
             placed
         } else {
-            Spread::new(&layout, &sets.zones, libraries.into(), members)?.sets()
+            match Spread::new(&layout, &sets.zones, libraries.into(), members) {
+                Ok(spread) => spread.sets(),
+                // More libraries may hold what these can't.
+                Err(PlacementError::TooManyMembers { .. }) => 0,
+                Err(error) => return Err(error.into()),
+            }
         };
         let usable = (placed as f64 * (1.0 - self.plan.margin.slots)) as u64 * members as u64;
         self.capacities.insert(libraries, usable);

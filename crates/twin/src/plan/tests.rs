@@ -76,6 +76,15 @@ fn the_capacity_is_that_of_the_placement() {
 }
 
 #[test]
+fn libraries_that_cannot_hold_a_set_have_no_capacity_and_more_of_them_do() {
+    let plan = small(&["margin.slots=0 %"]);
+    let mut search = Search::new(&plan).unwrap();
+    search.racks = 1;
+    let capacities = [1, 2, 20].map(|libraries| search.capacity(libraries).unwrap());
+    assert!(capacities[..2] == [0, 0] && capacities[2] > 0, "{capacities:?}");
+}
+
+#[test]
 fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
     let plan = small(&["years=1"]);
     let outcome = plan_of(&plan);

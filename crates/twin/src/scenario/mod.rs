@@ -186,6 +186,12 @@ impl RunSettings {
     pub fn measured_until(&self) -> Micros {
         self.warm_up + self.measured
     }
+
+    /// When a run ends at the latest.
+    #[must_use]
+    pub fn latest(&self) -> Micros {
+        self.measured_until() + self.cool_down
+    }
 }
 
 /// A scenario that can't be run.

@@ -193,7 +193,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
     fn run(mut self) -> Result<Finished<L>, RunError> {
         self.begin();
         let measured_until = self.scenario.run.measured_until();
-        let latest = measured_until + self.scenario.run.cool_down;
+        let latest = self.scenario.run.latest();
         let stop_reason = loop {
             let arrival = self.requests.next_at();
             // At the same instant, arrivals precede events (but not at 0).

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Panel, Platter, Whereabouts};
+use fulgurite_library::{Event, Library, Panel, Platter, Verification, Whereabouts};
 use fulgurite_mechanics::{Mechanics, MotionLog, NoTwoShuttlesMeet, Whereabouts as Truth};
-use fulgurite_twin::scenario::Scenario;
+use fulgurite_twin::scenario::{Ingest, PolicyName, Scenario};
 use fulgurite_twin::simulation::{Ended, Finished, Observer, Request, run, run_with};
 
 fn all() -> Vec<(PathBuf, Scenario)> {
@@ -133,5 +133,31 @@ fn every_printed_scenario_reads_back_the_same() {
             Scenario::parse("again", &scenario.canonical(), &[]).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));
         again.name.clone_from(&scenario.name);
         assert_eq!(again, scenario, "{}", path.display());
+    }
+}
+
+/// Counts platters that are written.
+#[derive(Default)]
+struct Written(u64);
+
+impl Observer for Written {
+    fn event(&mut self, _now: Micros, _library: Library, event: &Event) {
+        self.0 += u64::from(matches!(event, Event::PlatterWritten { .. }));
+    }
+}
+
+/// Days without a finished platter, and days with more of them than fit into memory: a run looks no
+/// further than it lasts, and at no more than it writes.
+#[test]
+fn extreme_rates_of_ingest_neither_hang_nor_fill_the_memory() {
+    let mut scenario = crate::support::scenario(PolicyName::Balanced, 20, 0.1);
+    scenario.verification = Verification::Written;
+    for (bytes_per_day, tracks) in [(1, scenario.tracks), (10_u64.pow(18), 1)] {
+        scenario.tracks = tracks;
+        scenario.workload.shard_bytes = 1_000_000;
+        scenario.ingest = Some(Ingest { bytes_per_day, room: 60, ..Ingest::default() });
+        let mut written = Written::default();
+        run_with(&scenario, 1, &mut written, |_| ()).unwrap();
+        assert_eq!(written.0 > 0, bytes_per_day > 1, "{} platters at {bytes_per_day} bytes a day", written.0);
     }
 }
