@@ -137,6 +137,14 @@ impl Session {
         }
     }
 
+    /// Prints the reference of a kind of settings, which is in Markdown.
+    fn print_reference(&self, text: &str) {
+        match self.json {
+            true => self.answer(|| serde_json::json!({ "markdown": text })),
+            false => self.print(format_args!("{}", text.trim_end())),
+        }
+    }
+
     fn print(&self, line: std::fmt::Arguments<'_>) {
         if let Err(error) = writeln!(io::stdout(), "{line}") {
             self.print_error.borrow_mut().get_or_insert(error);

@@ -109,7 +109,7 @@ pub(crate) fn migrate(session: &Session, migrate: &Migrate) -> Result<Outcome> {
         Migrate::Scan { folder } => after::scan(session, folder),
         Migrate::Forget(asked) => after::forget(session, asked),
         Migrate::Reference => {
-            session.print(format_args!("{}", fulgurite_migration::plan::reference().trim_end()));
+            session.print_reference(&fulgurite_migration::plan::reference());
             Ok(Outcome::Good)
         }
     }

@@ -57,7 +57,7 @@ pub(super) fn tapes(session: &Session, tapes: &Tapes) -> Result<Outcome> {
         Tapes::Make(asked) => make(session, asked),
         Tapes::List { library } => list(session, library),
         Tapes::Reference => {
-            session.print(format_args!("{}", fulgurite_tapes::settings::reference().trim_end()));
+            session.print_reference(&fulgurite_tapes::settings::reference());
             Ok(Outcome::Good)
         }
     }

@@ -163,7 +163,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
         Twin::Replay { journal, check } => journal::run_again(session, journal, *check),
         Twin::Watch(asked) => watch::watch(session, asked),
         Twin::Reference => {
-            session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
+            session.print_reference(&fulgurite_twin::scenario::reference());
             Ok(Outcome::Good)
         }
         Twin::CheckWorkload { chosen, seed } => check::check(session, chosen, *seed),

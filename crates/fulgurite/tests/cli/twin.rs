@@ -245,6 +245,10 @@ fn errors_name_the_file_that_contains_them() {
 fn the_reference_and_the_workload_are_printed() {
     let place = place();
     let reference = place.good(&["twin", "reference"]).text();
+    for command in [&["twin", "reference"][..], &["migrate", "reference"], &["migrate", "tapes", "reference"]] {
+        let json = place.good(&[command, &["--json"]].concat()).json();
+        assert!(json["markdown"].as_str().is_some_and(|text| text.starts_with("# ")), "{command:?}");
+    }
     assert!(reference.starts_with("# Scenario files\n") && reference.contains("| `throughput` |"), "{reference}");
     let checked = place.good(&["twin", "check-workload", "small.toml", "--set", "run.measured=12 h"]).text();
     assert!(checked.contains("requests up to 4 MiB, of all requests") && checked.contains("0.587"), "{checked}");
