@@ -9,6 +9,7 @@ use fulgurite_client::{BulkGetLine, Requested, Server, read_bulk_get};
 use crate::cut_off::{Ended, Received, bulk_get};
 use crate::exchange::{Exchange, ExchangeError, OnRetry};
 use crate::order;
+use crate::part::came_twice;
 
 /// Maximum number of objects of one request.
 pub const OBJECTS_MAX: usize = order::OBJECTS_MAX;
@@ -99,10 +100,10 @@ impl<'a> Bulk<'a> {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 arriving = None;
-                if contents.insert(name, content).is_some() {
-                    return Err(io::ErrorKind::InvalidData.into());
+                match contents.insert(name.clone(), content) {
+                    None => Ok(()),
+                    Some(_) => Err(came_twice(&name)),
                 }
-                Ok(())
             });
             if let Some(bytes) = too_large {
                 return Err(ExchangeError::Memory(bytes).into());

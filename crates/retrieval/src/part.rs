@@ -86,7 +86,10 @@ pub(crate) fn fetch(
             so_far.retrieved += 1;
             so_far.bytes += bytes;
             on_progress(so_far);
-            if entries.insert(name, bytes).is_some() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
+            match entries.insert(name.clone(), bytes) {
+                None => Ok(()),
+                Some(_) => Err(came_twice(&name)),
+            }
         };
         let report = match format {
             Format::Tar => to_tar(response, files.partial, &mut on_object),
@@ -95,6 +98,11 @@ pub(crate) fn fetch(
         Ok(Received { report, entries, content: () })
     })?;
     finish(files, objects, &report)
+}
+
+/// The error if the server sends two entries of one name.
+pub(crate) fn came_twice(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the entry {name:?} came twice"))
 }
 
 /// Notes an entry that arrived: its name and the bytes of its content. Fails if it arrived before.

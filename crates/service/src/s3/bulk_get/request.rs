@@ -86,6 +86,7 @@ pub(super) struct Item {
 }
 
 /// The state of a requested object.
+#[derive(Clone)]
 pub(super) enum Outcome {
     /// Not looked up yet.
     Pending,

@@ -142,7 +142,20 @@ impl TarResponse {
                 index += 1;
             }
         }
+        self.unify();
         Ok(())
+    }
+
+    /// Gives equal requests one outcome. Otherwise an object that is replaced between their lookups
+    /// would be sent twice, as two entries of one name.
+    fn unify(&mut self) {
+        let mut order: Vec<usize> = (0..self.items.len()).collect();
+        order.sort_unstable_by_key(|&index| (&self.items[index].object, index));
+        for pair in order.windows(2) {
+            if self.items[pair[0]].object == self.items[pair[1]].object {
+                self.items[pair[1]].outcome = self.items[pair[0]].outcome.clone();
+            }
+        }
     }
 
     /// The bucket as it is now, or an S3 error if it is gone or has another owner.
@@ -184,13 +197,7 @@ impl TarResponse {
             if let Some(before) = at.checked_sub(1).map(|before| order[before])
                 && self.items[before].object == self.items[index].object
             {
-                self.items[index].outcome = match &self.items[before].outcome {
-                    Outcome::Sent { version_id, size, etag, range } => {
-                        Outcome::Sent { version_id: version_id.clone(), size: *size, etag: etag.clone(), range: range.clone() }
-                    }
-                    Outcome::Failed { code, message } => Outcome::Failed { code: code.clone(), message: message.clone() },
-                    Outcome::Pending | Outcome::Found { .. } => unreachable!("earlier entries have been read"),
-                };
+                self.items[index].outcome = self.items[before].outcome.clone();
                 continue;
             }
             let places = order[at..].iter().map_while(|index| match self.items[*index].outcome {
@@ -461,6 +468,40 @@ mod tests {
         assert_eq!(order, [0]);
         tokio::task::block_in_place(|| tar.read(&order)).expect("read");
         tar.items.remove(0).outcome
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_object_that_is_replaced_while_it_is_looked_up_twice_is_sent_once() {
+        let test = TestGateway::new();
+        let allow = r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*"}}"#;
+        test.gateway.state.change_bucket("photos", |bucket| bucket.policy = Some(allow.to_owned())).expect("changed");
+        let object = RequestedObject { key: "k".into(), version_id: None, range: None };
+        let (pieces_tx, _pieces_rx) = mpsc::channel(PIECES_AHEAD_MAX);
+        let item = || Item { object: object.clone(), outcome: Outcome::Pending };
+        let mut tar = TarResponse {
+            gateway: test.gateway.clone(),
+            bucket: test.gateway.namespace.bucket("photos").expect("a bucket"),
+            caller: Caller::default(),
+            items: vec![item(), item()],
+            out: ResponseWriter::new(pieces_tx, Handle::current(), Arc::default()),
+        };
+        test.put("k", b"first").await;
+        tokio::task::block_in_place(|| tar.find()).expect("found");
+        // The second lookup finds another version.
+        test.put("k", b"second").await;
+        let rights = Rights::new(&test.gateway.namespace, &tar.bucket, &tar.caller);
+        tar.items[1].outcome = find(&test.gateway, &tar.bucket, &rights, &object).unwrap_or_else(Outcome::from);
+        let ids = |tar: &TarResponse| {
+            let id = |item: &Item| if let Outcome::Found { id, .. } = item.outcome { id } else { panic!("it is there") };
+            [id(&tar.items[0]), id(&tar.items[1])]
+        };
+        assert_ne!(ids(&tar)[0], ids(&tar)[1]);
+        tar.unify();
+        assert_eq!(ids(&tar)[0], ids(&tar)[1]);
+        let order = tar.reading_order();
+        tokio::task::block_in_place(|| tar.read(&order)).expect("read");
+        assert!(tar.items.iter().all(|item| matches!(item.outcome, Outcome::Sent { size: 6, .. })));
+        assert!(tar.out.bytes < 2 * 1_536, "{} bytes are more than one entry", tar.out.bytes);
     }
 
     fn assert_failed(outcome: &Outcome, codes: &[&str]) {
