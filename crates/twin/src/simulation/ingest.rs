@@ -34,8 +34,8 @@ impl Ingesting {
             if let Some(at) = self.instants.next() {
                 break at;
             }
-            // Many days may pass without a finished platter. Those after the run don't count, so any
-            // instant then will do.
+            // Many days may pass without a finished platter. Those after the run don't count, so
+            // any instant then will do.
             let day = self.days.next()?;
             if day.begin() > self.latest {
                 break day.begin();
