@@ -268,7 +268,8 @@ impl Connection for ArchiveConnection {
                 continue;
             }
             let location = location_of(&row.record.name.0[prefix.len()..]).into_owned();
-            if !each(Listed::new(location, Some(row.record.size))) {
+            let (modified, tag) = (row.record.modified, Some(row.record.sha256.to_string()));
+            if !each(Listed { modified, tag, ..Listed::new(location, Some(row.record.size)) }) {
                 return Ok(());
             }
         }

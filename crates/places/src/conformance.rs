@@ -25,9 +25,14 @@ fn read(connection: &mut dyn Connection, location: &str) -> Result<Vec<u8>, Caus
 }
 
 fn listed(connection: &mut dyn Connection) -> BTreeMap<String, Option<u64>> {
+    files(connection).into_iter().map(|(location, file)| (location, file.bytes)).collect()
+}
+
+fn files(connection: &mut dyn Connection) -> BTreeMap<String, Listed> {
     let mut files = BTreeMap::new();
-    let result = connection.list(&mut |Listed { location, bytes, .. }| {
-        assert_eq!(files.insert(location.clone(), bytes), None, "{location} is listed twice");
+    let result = connection.list(&mut |file| {
+        let location = file.location.clone();
+        assert_eq!(files.insert(location.clone(), file), None, "{location} is listed twice");
         true
     });
     assert_eq!(result, Ok(()));
@@ -80,6 +85,13 @@ pub(super) fn check(place: &dyn Place) {
     let after = connection.revision("folder/b c").expect("it is there");
     assert!(before.is_some() == after.is_some() && (before.is_none() || before != after), "{before:?} {after:?}");
     connection.write("folder/b c", 3, &mut &b"new"[..]).expect("it can be replaced");
+
+    // A listing states what changes when a file is replaced, and the times that files have.
+    let file = files(connection).remove("folder/b c").expect("it is listed");
+    assert!(file.tag.is_some() || file.modified.is_some(), "{file:?}");
+    if let Some(modified) = connection.modified("folder/b c").expect("it is there") {
+        assert_eq!(file.modified, Some(modified));
+    }
 
     // A file that doesn't change is read with what the place states of it.
     let mut content = Vec::new();

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use fulgurite_domain::Modified;
 use fulgurite_new_file::NewFile;
-use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use self::listing::Listing;
@@ -296,16 +296,19 @@ struct State {
 }
 
 impl State {
-    #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ from one system to another")]
     fn of(file: &File) -> Result<Self, Errno> {
-        let status = rustix::fs::fstat(file)?;
+        Ok(Self::stated(&rustix::fs::fstat(file)?))
+    }
+
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ from one system to another")]
+    fn stated(status: &Stat) -> Self {
         let time = |seconds, nanoseconds| Modified { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap_or(0) };
-        Ok(Self {
+        Self {
             bytes: status.st_size as i64,
             inode: status.st_ino as u64,
             modified: time(i64::from(status.st_mtime), status.st_mtime_nsec as i64),
             changed: time(i64::from(status.st_ctime), status.st_ctime_nsec as i64),
-        })
+        }
     }
 
     fn revision(&self) -> String {

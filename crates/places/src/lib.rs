@@ -260,13 +260,19 @@ pub struct Listed {
     pub position: Option<VolumePosition>,
     /// A digest of its content that the place recorded when the file was written.
     pub digest: Option<Digest>,
+    /// When it was last modified, if the listing states it. Where [`Connection::modified`] returns
+    /// such times, it is the same one.
+    pub modified: Option<Modified>,
+    /// A text that changes when the file is replaced, such as an ETag, if the listing states one.
+    /// Only comparable with those of other listings.
+    pub tag: Option<String>,
 }
 
 impl Listed {
     /// A file of which the place states only this.
     #[must_use]
     pub fn new(location: String, bytes: Option<u64>) -> Self {
-        Self { location, bytes, position: None, digest: None }
+        Self { location, bytes, position: None, digest: None, modified: None, tag: None }
     }
 }
 

@@ -21,6 +21,7 @@ use std::io::Read;
 use std::process::Command;
 use std::time::Duration;
 
+use fulgurite_domain::Modified;
 use fulgurite_new_file::PART_PREFIX;
 
 use self::packet::{Answer, Attributes};
@@ -428,7 +429,8 @@ fn list(
             let goes_on = if attributes.is_folder() {
                 list(session, &join(folder, &name), &format!("{location}/"), depth + 1, unnamed, each)?
             } else if attributes.is_file() {
-                each(Listed::new(location, attributes.bytes))
+                let modified = attributes.modified.map(|seconds| Modified { seconds: seconds.into(), nanoseconds: 0 });
+                each(Listed { modified, ..Listed::new(location, attributes.bytes) })
             } else {
                 true
             };

@@ -173,10 +173,9 @@ impl Connection for TapeConnection {
                 let (partition, block) = file.first_block();
                 let position = VolumePosition::in_partition(volume.clone(), partition == Partition::B, block);
                 goes_on = each(Listed {
-                    location: format!("{volume}/{}", file.path),
-                    bytes: Some(file.bytes),
                     position: Some(VolumePosition { medium: Some(uuid.clone()), ..position }),
                     digest: file.digest,
+                    ..Listed::new(format!("{volume}/{}", file.path), Some(file.bytes))
                 });
                 goes_on
             })?;

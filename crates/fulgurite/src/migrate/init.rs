@@ -125,7 +125,7 @@ pub(super) fn inventory(session: &Session, asked: &Inventory) -> Result<Outcome>
     let before = migration.database.totals()?;
     let Inventoried { files: listed, added, left_out } = migration.take_inventory(&mut |_| {})?;
     let digests = asked.checksums.as_ref().map(|path| add_digests(&mut migration, path)).transpose()?;
-    if migration.database.totals()? != before {
+    if migration.database.totals()? != before || added.changed > 0 {
         migration.remove_certificate()?;
     }
     let (missing, wrong) = digests.map_or((0, 0), |digests| (digests.missing, digests.wrong));

@@ -77,6 +77,8 @@ pub struct FileRow {
     pub sha256: Option<Digest>,
     /// When it was last modified at the source, as of that reading, if the source says so.
     pub modified: Option<Modified>,
+    /// What the last inventory stated of it until it is replaced: an ETag, or a time.
+    pub listed: Option<String>,
     /// Attempts that failed.
     pub attempts: u32,
     /// Why it failed last.
@@ -203,7 +205,7 @@ pub enum DatabaseError {
 }
 
 /// The version of the schema.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// Why a file failed that only a list of digests has.
 pub(super) const NOT_AT_THE_SOURCE: &str = "the list of digests has it, and the source doesn't";
 /// Why a file failed that was in the inventory, and isn't at the source any more.
@@ -266,8 +268,11 @@ CREATE INDEX file_recalled_retry ON file(retry_at) WHERE state = 0 AND retry_at 
 /// nanoseconds since 1970.
 const SCHEMA_3: &str = "ALTER TABLE file ADD COLUMN modified TEXT;";
 
+/// What version 4 adds: what the last inventory stated of a file until it is replaced.
+const SCHEMA_4: &str = "ALTER TABLE file ADD COLUMN listed TEXT;";
+
 const COLUMNS: &str = "id, name, bytes, family, coalesce(expected, stated), sha256, attempts, reason, was_written, was_released, volume, \
-                       block, recalled, modified";
+                       block, recalled, modified, listed";
 
 /// The database of a migration.
 #[derive(Debug)]
@@ -292,19 +297,14 @@ impl Database {
             return Ok(Self { connection });
         }
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        match version(&transaction)? {
-            0 => {
-                transaction.execute_batch(SCHEMA)?;
-                transaction.execute_batch(SCHEMA_2)?;
-                transaction.execute_batch(SCHEMA_3)?;
+        let found = version(&transaction)?;
+        if found > VERSION {
+            return Err(DatabaseError::Newer { found, known: VERSION });
+        }
+        for (version, added) in (1..).zip([SCHEMA, SCHEMA_2, SCHEMA_3, SCHEMA_4]) {
+            if found < version {
+                transaction.execute_batch(added)?;
             }
-            1 => {
-                transaction.execute_batch(SCHEMA_2)?;
-                transaction.execute_batch(SCHEMA_3)?;
-            }
-            2 => transaction.execute_batch(SCHEMA_3)?,
-            VERSION => {}
-            found => return Err(DatabaseError::Newer { found, known: VERSION }),
         }
         transaction.pragma_update(None, "user_version", VERSION)?;
         transaction.commit()?;
@@ -496,7 +496,7 @@ impl Database {
                 Change::Written { sha256, modified, stored } => {
                     let sql = "UPDATE file SET state = 1, sha256 = ?2, was_written = was_written OR ?3, modified = ?4, reason = NULL
                                WHERE id = ?1";
-                    let modified = modified.map(|time| format!("{} {}", time.seconds, time.nanoseconds));
+                    let modified = modified.map(time_text);
                     transaction.prepare_cached(sql)?.execute(params![id, sha256.value(), *stored == Stored::Written, modified])?;
                     State::Written
                 }
@@ -643,6 +643,7 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
         expected: expected.map(|text| from_text(&text).ok_or(DatabaseError::Damaged("an expected digest"))).transpose()?,
         sha256: sha256.map(|value| Digest::new(Algorithm::Sha256, &value).ok_or(DatabaseError::Damaged("a digest"))).transpose()?,
         modified: modified.map(|text| time_from(&text).ok_or(DatabaseError::Damaged("a time of modification"))).transpose()?,
+        listed: row.get(14)?,
         attempts: row.get(6)?,
         reason: row.get(7)?,
         was_written: row.get(8)?,
@@ -651,6 +652,10 @@ fn read_row(row: &Row<'_>) -> Result<FileRow, DatabaseError> {
         block: row.get::<_, i64>(11)?.cast_unsigned(),
         is_recalled: row.get(12)?,
     })
+}
+
+pub(super) fn time_text(time: Modified) -> String {
+    format!("{} {}", time.seconds, time.nanoseconds)
 }
 
 fn time_from(text: &str) -> Option<Modified> {

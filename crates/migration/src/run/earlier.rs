@@ -182,7 +182,7 @@ fn is_same(file: &SpooledFile, row: &FileRow, source: Option<&mut (dyn Connectio
         (Some(then), Some(source)) => source.revision(&file.name).is_ok_and(|now| now.as_ref() != Some(then)),
         _ => false,
     };
-    (&row.name, row.bytes) == (&file.name, file.bytes) && !is_changed
+    (&row.name, row.bytes, &row.listed) == (&file.name, file.bytes, &file.listed) && !is_changed
 }
 
 /// True if the file's digests needn't be compared: the machine wasn't restarted, and the inventory

@@ -39,8 +39,9 @@ pub struct Inventoried {
     pub left_out: LeftOut,
 }
 
-/// Adds all files that the source lists. It can be repeated: files that are known, and have the
-/// same length, keep their state. `listed` is called with the number of files so far.
+/// Adds all files that the source lists. It can be repeated: files that are known and weren't
+/// replaced, as far as the source can tell, keep their state. `listed` is called with the number of
+/// files so far.
 ///
 /// # Errors
 /// [`InventoryError`]. Files that were added before stay.
@@ -60,7 +61,7 @@ pub fn list(
             return false;
         }
         match file.bytes {
-            Some(bytes) => rows.push(InventoryRow { name: file.location, bytes, position: file.position, digest: file.digest }),
+            Some(bytes) => rows.push(InventoryRow::new(file, bytes)),
             None => unknown.push(file),
         }
         if rows.len() >= BATCH {
@@ -83,7 +84,7 @@ pub fn list(
         if bytes > BYTES_MAX {
             return Err(InventoryError::Length { name: file.location, bytes });
         }
-        rows.push(InventoryRow { name: file.location, bytes, position: file.position, digest: file.digest });
+        rows.push(InventoryRow::new(file, bytes));
     }
     for batch in rows.chunks(BATCH) {
         added += database.add(batch, family)?;

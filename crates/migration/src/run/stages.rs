@@ -372,8 +372,8 @@ impl Worker {
             ahead = ahead.saturating_sub(1);
             match outcome {
                 Ok((sha256, modified, revision)) => {
-                    let FileRow { id, name, bytes, expected, .. } = file.row.clone();
-                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected, modified, revision };
+                    let FileRow { id, name, bytes, expected, listed, .. } = file.row.clone();
+                    let spooled = SpooledFile { id, name, offset, bytes, sha256: sha256.clone(), expected, modified, revision, listed };
                     if let Err(error) = writer.complete(&spooled) {
                         ended.failed.push((file.row, spool_failure(error)));
                         continue;

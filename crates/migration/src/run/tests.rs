@@ -277,7 +277,7 @@ impl Case {
 }
 
 fn row(name: &str, bytes: u64) -> InventoryRow {
-    InventoryRow { name: name.to_owned(), bytes, position: None, digest: None }
+    InventoryRow::new(Listed::new(name.to_owned(), None), bytes)
 }
 
 fn some_files(count: u64) -> BTreeMap<String, Vec<u8>> {

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::{Cause, LeftOut, Listed, Refusal, VolumePosition, location_of};
-use super::{FOLDER, refusal};
+use super::{FOLDER, State, refusal};
 
 /// Depth of folders that a listing descends to. Each level keeps a folder open.
 const DEPTH_MAX: usize = 256;
@@ -82,7 +82,8 @@ impl<'a> Listing<'a> {
             let goes_on = match FileType::from_raw_mode(status.st_mode) {
                 FileType::RegularFile => {
                     let position = tape.and_then(|tape| self.position(folder, name, tape));
-                    (self.each)(Listed { position, ..Listed::new(location, u64::try_from(status.st_size).ok()) })
+                    let modified = Some(State::stated(&status).modified);
+                    (self.each)(Listed { position, modified, ..Listed::new(location, u64::try_from(status.st_size).ok()) })
                 }
                 FileType::Directory => match rustix::fs::openat(folder, entry.file_name(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
                     Ok(inner) => self.inner(&inner, &format!("{location}/"), depth + 1, tape)?,

@@ -12,7 +12,8 @@ use super::super::{Cause, Refusal};
 
 /// Asks for what is needed.
 pub(super) const REQUEST: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
-    <D:propfind xmlns:D=\"DAV:\"><D:prop><D:resourcetype/><D:getcontentlength/></D:prop></D:propfind>";
+    <D:propfind xmlns:D=\"DAV:\"><D:prop><D:resourcetype/><D:getcontentlength/><D:getetag/><D:getlastmodified/></D:prop>\
+    </D:propfind>";
 
 /// One resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,6 +22,9 @@ pub(super) struct Member {
     pub(super) path: Vec<String>,
     pub(super) is_folder: bool,
     pub(super) bytes: Option<u64>,
+    pub(super) etag: Option<String>,
+    /// As the server writes it.
+    pub(super) modified: Option<String>,
 }
 
 /// Calls `each` for all members of an answer.
@@ -49,7 +53,7 @@ pub(super) fn members(answer: &[u8], each: &mut dyn FnMut(Member) -> Result<(), 
                     "response" if depth == 2 && is_dav => response = Response::default(),
                     "propstat" if depth == 3 && is_dav => response.begin_properties(),
                     "collection" if is_dav => response.properties.is_folder = true,
-                    "href" | "getcontentlength" | "status" if is_dav => text = Some(String::new()),
+                    "href" | "getcontentlength" | "getetag" | "getlastmodified" | "status" if is_dav => text = Some(String::new()),
                     _ => {}
                 }
             }
@@ -94,6 +98,8 @@ pub(super) fn members(answer: &[u8], each: &mut dyn FnMut(Member) -> Result<(), 
                         // A response may contain further hrefs, such as those of locks.
                         "href" if depth == 3 => response.href = Some(text),
                         "getcontentlength" => response.properties.bytes = text.trim().parse().ok(),
+                        "getetag" => response.properties.etag = stated(&text),
+                        "getlastmodified" => response.properties.modified = stated(&text),
                         "status" if depth == 4 => response.properties_found = status(&text) == Some(200),
                         "status" if depth == 3 => response.status = status(&text),
                         "propstat" if depth == 3 => response.end_properties(),
@@ -134,6 +140,8 @@ impl Response {
         if self.properties_found {
             self.found.is_folder |= self.properties.is_folder;
             self.found.bytes = self.found.bytes.or(self.properties.bytes);
+            self.found.etag = self.found.etag.take().or(self.properties.etag.take());
+            self.found.modified = self.found.modified.take().or(self.properties.modified.take());
         }
     }
 
@@ -144,6 +152,11 @@ impl Response {
         }
         Ok(Member { path: segments(href.trim()).map_err(Err)?, ..self.found })
     }
+}
+
+/// The text of a property, unless it is empty.
+fn stated(text: &str) -> Option<String> {
+    Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// The code in a line such as `HTTP/1.1 200 OK`.
@@ -182,7 +195,7 @@ mod tests {
     }
 
     fn member(path: &[&str], is_folder: bool, bytes: Option<u64>) -> Member {
-        Member { path: path.iter().map(|name| (*name).to_owned()).collect(), is_folder, bytes }
+        Member { path: path.iter().map(|name| (*name).to_owned()).collect(), is_folder, bytes, ..Member::default() }
     }
 
     const APACHE: &str = r#"<?xml version="1.0" encoding="utf-8"?>
@@ -198,6 +211,17 @@ mod tests {
     #[test]
     fn folders_and_files_are_found_under_any_prefix() {
         assert_eq!(parse(APACHE), Ok(vec![member(&["dav"], true, None), member(&["dav", "a b&c"], false, Some(42))]));
+    }
+
+    #[test]
+    fn the_etag_and_the_time_of_modification_are_read_as_they_are_written() {
+        let answer = r#"<D:multistatus xmlns:D="DAV:"><D:response><D:href>/f</D:href><D:propstat><D:prop>
+            <D:getetag>W/&quot;1-a&quot;</D:getetag><D:getlastmodified>Thu, 01 Jan 1970 00:00:00 GMT</D:getlastmodified></D:prop>
+            <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response><D:response><D:href>/g</D:href><D:propstat><D:prop>
+            <D:getetag/><D:getlastmodified/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat></D:response></D:multistatus>"#;
+        let (etag, modified) = (Some("W/\"1-a\"".to_owned()), Some("Thu, 01 Jan 1970 00:00:00 GMT".to_owned()));
+        let found = Member { etag, modified, ..member(&["f"], false, None) };
+        assert_eq!(parse(answer), Ok(vec![found, member(&["g"], false, None)]));
     }
 
     #[test]

@@ -477,7 +477,8 @@ impl Connection for StoreConnection {
                     let (path, metadata) = entry.into_parts();
                     let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX))
                         || (self.kind == Kind::Swift && path.starts_with(SWIFT_PARTS));
-                    if metadata.is_file() && !is_part && !each(Listed::new(path, Some(metadata.content_length()))) {
+                    let tag = metadata.etag().map(str::to_owned).or_else(|| metadata.last_modified().map(|time| time.to_string()));
+                    if metadata.is_file() && !is_part && !each(Listed { tag, ..Listed::new(path, Some(metadata.content_length())) }) {
                         break;
                     }
                 }

@@ -335,7 +335,7 @@ impl Server {
                     }
                     pending.push(format!("{location}/"));
                 } else if !name.starts_with(PART_PREFIX) {
-                    goes_on = each(Listed::new(location, member.bytes));
+                    goes_on = each(Listed { tag: member.etag.or(member.modified), ..Listed::new(location, member.bytes) });
                 }
                 Ok(())
             })?;

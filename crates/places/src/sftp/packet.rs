@@ -114,7 +114,9 @@ impl<'a> Answer<'a> {
             attributes.mode = Some(self.number()?);
         }
         if flags & 8 != 0 {
-            self.take(8)?;
+            // The time of the last access comes first.
+            self.number()?;
+            attributes.modified = Some(self.number()?);
         }
         if flags & 0x8000_0000 != 0 {
             // A wrong count ends with the packet.
@@ -131,6 +133,8 @@ impl<'a> Answer<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
     pub(super) bytes: Option<u64>,
+    /// Seconds since 1970.
+    pub(super) modified: Option<u32>,
     mode: Option<u32>,
 }
 
@@ -165,7 +169,7 @@ mod tests {
         let fields = &packet[9..];
         let attributes = Answer(fields).attributes().expect("complete");
         assert!(attributes.is_file() && !attributes.is_folder());
-        assert_eq!(attributes.bytes, Some(42));
+        assert_eq!((attributes.bytes, attributes.modified), (Some(42), Some(4)));
         for end in 0..fields.len() {
             assert!(Answer(&fields[..end]).attributes().is_err(), "{end}");
         }

@@ -1,10 +1,13 @@
 //! What inventories and users say of files: they are there, have a digest, or should go first.
 
 use fulgurite_digest::{Algorithm, Digest};
-use fulgurite_places::VolumePosition;
+use fulgurite_domain::Modified;
+use fulgurite_places::{Listed, VolumePosition};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::{Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, READ_OTHERWISE, State, VANISHED, as_text, count, slot};
+use super::{
+    Database, DatabaseError, FileId, NO_VOLUME, NOT_AT_THE_SOURCE, READ_OTHERWISE, State, VANISHED, as_text, count, slot, time_text,
+};
 
 /// A file of an inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,9 +20,34 @@ pub struct InventoryRow {
     pub position: Option<VolumePosition>,
     /// The digest that the source states of it.
     pub digest: Option<Digest>,
+    /// When it was last modified, as [`Listed::modified`].
+    pub modified: Option<Modified>,
+    /// What changes when it is replaced, as [`Listed::tag`].
+    pub tag: Option<String>,
 }
 
 impl InventoryRow {
+    /// A file that a place listed, and its length.
+    #[must_use]
+    pub fn new(listed: Listed, bytes: u64) -> Self {
+        let Listed { location, bytes: _, position, digest, modified, tag } = listed;
+        Self { name: location, bytes, position, digest, modified, tag }
+    }
+
+    /// What tells this version of the file from others, if the source states it.
+    fn listed(&self) -> Option<String> {
+        self.tag.clone().or_else(|| self.modified.map(time_text))
+    }
+
+    /// True if the file was replaced since it was read, or else since the last inventory, as far as
+    /// the source can tell.
+    fn is_edited(&self, known: &Known) -> bool {
+        let was_read = known.modified.as_ref().zip(self.modified).map(|(then, now)| *then != time_text(now));
+        let was_listed = known.listed.as_ref().zip(self.listed()).map(|(then, now)| *then != now);
+        // A time of the reading is newer than one of a listing; a tag says more than a time.
+        if self.tag.is_some() { was_listed.or(was_read) } else { was_read.or(was_listed) }.unwrap_or(false)
+    }
+
     /// The name without the volume: families span volumes.
     fn name_on_volume(&self) -> &str {
         let volume = self.position.as_ref().map(|position| position.volume.as_str());
@@ -45,7 +73,7 @@ pub struct Recalled {
 pub struct Added {
     /// Files that were not known.
     pub new: u64,
-    /// Files whose length has changed.
+    /// Files that were replaced, or of which the source states another digest.
     pub changed: u64,
     /// Released files that the source has again.
     pub reappeared: u64,
@@ -91,10 +119,10 @@ impl std::ops::AddAssign for Added {
 }
 
 impl Database {
-    /// Adds files of an inventory. A file whose length has changed since an earlier inventory, or
-    /// of which the source states another digest, waits to be migrated, again if it was before; a
-    /// digest that a list stated of it stays, and decides when it is read. A released file stays
-    /// released. `family` names the family of a file.
+    /// Adds files of an inventory. A file that was replaced since it was read or listed, as its
+    /// length, its time or its tag shows, or of which the source states another digest, waits to be
+    /// migrated, again if it was before; a digest that a list stated of it stays, and decides when
+    /// it is read. A released file stays released. `family` names the family of a file.
     ///
     /// # Errors
     /// [`DatabaseError`]. Then nothing of these rows is added.
@@ -107,9 +135,17 @@ impl Database {
             let waiting = &mut moved[State::Waiting as usize];
             let Some(known) = known(&transaction, &row.name)? else {
                 let family = name_id(&transaction, "family", &family(row.name_on_volume()))?;
-                let sql = "INSERT INTO file (name, bytes, family, stated, volume, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                let stated = row.digest.as_ref().map(as_text);
-                transaction.prepare_cached(sql)?.execute(params![row.name, row.bytes.cast_signed(), family, stated, volume, block])?;
+                let sql = "INSERT INTO file (name, bytes, family, stated, volume, block, listed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                let (stated, listed) = (row.digest.as_ref().map(as_text), row.listed());
+                transaction.prepare_cached(sql)?.execute(params![
+                    row.name,
+                    row.bytes.cast_signed(),
+                    family,
+                    stated,
+                    volume,
+                    block,
+                    listed
+                ])?;
                 *waiting = (waiting.0 + 1, waiting.1.saturating_add(row.bytes.cast_signed()));
                 added.new += 1;
                 continue;
@@ -129,7 +165,11 @@ impl Database {
                 let sql = "UPDATE file SET volume = ?2, block = ?3 WHERE id = ?1";
                 transaction.prepare_cached(sql)?.execute(params![known.id, volume, block])?;
             }
+            if known.listed != row.listed() {
+                transaction.prepare_cached("UPDATE file SET listed = ?2 WHERE id = ?1")?.execute(params![known.id, row.listed()])?;
+            }
             let mut is_changed = known.bytes.cast_unsigned() != row.bytes
+                || row.is_edited(&known)
                 || known.reason.as_deref().is_some_and(|reason| [NOT_AT_THE_SOURCE, VANISHED].contains(&reason));
             if let Some(digest) = row.digest.as_ref().filter(|digest| known.stated.as_deref() != Some(&*as_text(digest))) {
                 transaction.prepare_cached("UPDATE file SET stated = ?2 WHERE id = ?1")?.execute(params![known.id, as_text(digest)])?;
@@ -143,7 +183,8 @@ impl Database {
             }
             if is_changed {
                 let sql =
-                    "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, attempts = 0, retry_at = NULL, reason = NULL WHERE id = ?1";
+                    "UPDATE file SET bytes = ?2, state = 0, sha256 = NULL, modified = NULL, attempts = 0, retry_at = NULL, reason = NULL
+                           WHERE id = ?1";
                 transaction.prepare_cached(sql)?.execute(params![known.id, row.bytes.cast_signed()])?;
                 *waiting = (waiting.0 + 1, waiting.1.saturating_add(row.bytes.cast_signed()));
                 let from = &mut moved[slot(known.state)?];
@@ -302,10 +343,13 @@ struct Known {
     stated: Option<String>,
     expected: Option<String>,
     sha256: Option<Vec<u8>>,
+    modified: Option<String>,
+    listed: Option<String>,
 }
 
 fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, DatabaseError> {
-    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, stated, sha256, expected FROM file WHERE name = ?1";
+    let sql = "SELECT id, bytes, state, reason, was_released, volume, block, stated, sha256, expected, modified, listed
+               FROM file WHERE name = ?1";
     let known = transaction.prepare_cached(sql)?.query_row([name], |row| {
         Ok(Known {
             id: row.get(0)?,
@@ -318,6 +362,8 @@ fn known(transaction: &Transaction<'_>, name: &str) -> Result<Option<Known>, Dat
             stated: row.get(7)?,
             sha256: row.get(8)?,
             expected: row.get(9)?,
+            modified: row.get(10)?,
+            listed: row.get(11)?,
         })
     });
     Ok(known.optional()?)

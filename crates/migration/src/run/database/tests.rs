@@ -1,9 +1,9 @@
-use fulgurite_places::VolumePosition;
+use fulgurite_places::{Listed, VolumePosition};
 
 use super::*;
 
 fn row(name: &str, bytes: u64) -> InventoryRow {
-    InventoryRow { name: name.to_owned(), bytes, position: None, digest: None }
+    InventoryRow::new(Listed::new(name.to_owned(), None), bytes)
 }
 
 fn digest_of(algorithm: Algorithm, byte: u8) -> Digest {
@@ -271,4 +271,49 @@ fn what_a_list_and_what_the_source_states_are_kept_apart() {
     let other = VolumePosition { volume: "T2".to_owned(), medium: Some("another".to_owned()), block: 1 };
     let refused = database.add(&[InventoryRow { position: Some(other), ..row("T2/a/z", 1) }], &family);
     assert!(matches!(&refused, Err(DatabaseError::OtherVolume { name, .. }) if name == "T2"), "{refused:?}");
+}
+
+#[test]
+fn a_file_that_was_replaced_by_one_of_the_same_length_waits_again() {
+    let time = |seconds| Some(Modified { seconds, nanoseconds: 0 });
+    let of_time = |seconds| InventoryRow { modified: time(seconds), ..row("a", 1) };
+    // A tag decides, whatever the time.
+    let tagged = |tag: &str| InventoryRow { tag: Some(tag.to_owned()), modified: time(1), ..row("a", 1) };
+    for (before, after) in [(of_time(1), of_time(2)), (tagged("1"), tagged("2"))] {
+        let (_folder, mut database) = opened();
+        let changed =
+            |database: &mut Database, of: &InventoryRow| database.add(std::slice::from_ref(of), &by_letter).expect("added").changed;
+        let migrate = |database: &mut Database, modified| {
+            let written = Change::Written { sha256: sha256(1), modified, stored: Stored::Written };
+            database.record(&[(1, written), (1, Change::Migrated { at: 1 })]).expect("recorded");
+        };
+        assert_eq!((changed(&mut database, &before), changed(&mut database, &before)), (0, 0));
+        migrate(&mut database, None);
+        assert_eq!((changed(&mut database, &before), changed(&mut database, &after), changed(&mut database, &after)), (0, 1, 0));
+        let waiting = database.waiting_file(1).expect("a row").expect("it waits");
+        // Nothing is compared with what it contained before, and the migration may replace it.
+        assert!(waiting.sha256.is_none() && waiting.modified.is_none() && waiting.was_written, "{waiting:?}");
+        // A failed file is tried again.
+        database.record(&[(1, Change::Failed { reason: "x".into() })]).expect("recorded");
+        assert_eq!((changed(&mut database, &after), changed(&mut database, &before)), (0, 1));
+        assert_eq!(database.totals().expect("totals").of(State::Waiting), (1, 1));
+        // A released file stays released.
+        migrate(&mut database, None);
+        database.record(&[(1, Change::Released)]).expect("recorded");
+        assert_eq!(database.add(&[after], &by_letter).expect("added"), Added { reappeared: 1, ..Added::default() });
+        assert_eq!(database.totals().expect("totals").of(State::Released), (1, 1));
+    }
+}
+
+#[test]
+fn a_file_that_was_edited_before_it_was_read_is_not_read_again() {
+    let (_folder, mut database) = opened();
+    let of_time = |seconds| [InventoryRow { modified: Some(Modified { seconds, nanoseconds: 0 }), ..row("a", 1) }];
+    database.add(&of_time(1), &by_letter).expect("added");
+    let modified = Some(Modified { seconds: 2, nanoseconds: 0 });
+    database.record(&[(1, Change::Written { sha256: sha256(1), modified, stored: Stored::Written })]).expect("recorded");
+    assert_eq!(database.add(&of_time(2), &by_letter).expect("added"), Added::default());
+    // Nor does a database whose earlier inventory stated nothing lose sight of it.
+    database.connection.execute("UPDATE file SET listed = NULL", []).expect("as before");
+    assert_eq!(database.add(&of_time(3), &by_letter).expect("added").changed, 1);
 }

@@ -59,6 +59,9 @@ struct Line {
     modified: Option<(i64, u32)>,
     /// What the source states of it until it changes.
     revision: Option<String>,
+    /// What the inventory stated of it until it is replaced.
+    #[serde(default)]
+    listed: Option<String>,
 }
 
 /// A file of a lot that is complete.
@@ -80,6 +83,8 @@ pub struct SpooledFile {
     pub modified: Option<Modified>,
     /// What the source stated of it, until it changes.
     pub revision: Option<String>,
+    /// What the inventory stated of it, until it is replaced.
+    pub listed: Option<String>,
 }
 
 /// A lot that an earlier run left.
@@ -142,7 +147,9 @@ impl LotFiles {
         let mut files: Vec<SpooledFile> = Vec::new();
         let mut end = 0;
         for line in lines {
-            let Ok(Line { id, name, offset, bytes, sha256, expected, modified, revision }) = serde_json::from_slice(&line) else { break };
+            let Ok(Line { id, name, offset, bytes, sha256, expected, modified, revision, listed }) = serde_json::from_slice(&line) else {
+                break;
+            };
             let (Some(after), Some(sha256)) = (offset.checked_add(bytes), Digest::from_hex(Algorithm::Sha256, &sha256)) else { break };
             let expected = expected.and_then(|text| from_text(&text));
             if offset < end || after > length {
@@ -150,7 +157,7 @@ impl LotFiles {
             }
             end = after;
             let modified = modified.map(|(seconds, nanoseconds)| Modified { seconds, nanoseconds });
-            files.push(SpooledFile { id, name, offset, bytes, sha256, expected, modified, revision });
+            files.push(SpooledFile { id, name, offset, bytes, sha256, expected, modified, revision, listed });
         }
         if end < length {
             // A part of a file, which is read again.
@@ -172,11 +179,11 @@ impl Drop for LotFiles {
 
 /// Notes in a lot's list that a file is complete.
 pub(super) fn note(list: &mut File, file: &SpooledFile) -> io::Result<()> {
-    let SpooledFile { id, name, offset, bytes, sha256, expected, modified, revision } = file;
+    let SpooledFile { id, name, offset, bytes, sha256, expected, modified, revision, listed } = file;
     let expected = expected.as_ref().map(as_text);
     let modified = modified.map(|of| (of.seconds, of.nanoseconds));
-    let (name, sha256, revision) = (name.clone(), sha256.hex(), revision.clone());
-    write_line(list, &Line { id: *id, name, offset: *offset, bytes: *bytes, sha256, expected, modified, revision })
+    let (name, sha256, revision, listed) = (name.clone(), sha256.hex(), revision.clone(), listed.clone());
+    write_line(list, &Line { id: *id, name, offset: *offset, bytes: *bytes, sha256, expected, modified, revision, listed })
 }
 
 /// Identifies the time since the machine was started, on Linux.

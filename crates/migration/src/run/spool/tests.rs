@@ -28,6 +28,7 @@ fn append(writer: &mut SpoolWriter, id: i64, content: &[u8]) -> SpooledFile {
         expected: Some(sha256(b"stated")),
         modified: Some(Modified { seconds: -5, nanoseconds: 7 }),
         revision: Some("1".to_owned()),
+        listed: Some("an ETag".to_owned()),
     };
     writer.complete(&file).expect("noted");
     file

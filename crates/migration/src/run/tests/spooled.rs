@@ -137,6 +137,22 @@ fn a_spooled_file_that_the_inventory_states_otherwise_is_read_again() {
 }
 
 #[test]
+fn a_spooled_file_that_was_replaced_by_one_of_the_same_length_is_read_again() {
+    let files = some_files(40);
+    let case = Case::on_disk(&files);
+    let name = files.keys().next().expect("a file");
+    let tagged = |tag: &str| InventoryRow { tag: Some(tag.to_owned()), ..row(name, files[name].len() as u64) };
+    case.add(&[tagged("before")]);
+    case.spool(40);
+    // Buckets have no revisions that tell it.
+    case.source.files.lock().expect("locked").insert(name.clone(), vec![7; files[name].len()]);
+    case.add(&[tagged("after")]);
+    case.all_arrived();
+    let reads = case.reads();
+    assert!(reads.iter().all(|(of, &reads)| reads == if of == name { 2 } else { 1 }), "{reads:?}");
+}
+
+#[test]
 fn what_another_migration_spooled_is_not_used() {
     let files = some_files(20);
     let case = Case::on_disk(&files);

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::server::{Act, Request, Server, answer};
+use fulgurite_digest::{Algorithm, Digester};
 
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8().expect("clients send UTF-8").into_owned()
@@ -138,6 +139,12 @@ pub(super) fn folder() -> Server {
     })
 }
 
+fn etag(content: &[u8]) -> String {
+    let mut digester = Digester::new(&[Algorithm::Md5]);
+    digester.update(content);
+    digester.finish().remove(0).hex()
+}
+
 fn propfind(files: &BTreeMap<String, Vec<u8>>, folders: &BTreeSet<String>, path: &str, request: &Request) -> Vec<Act> {
     let deep = request.headers["depth"] == "1";
     let is_shown = |other: &str| other == path || deep && other.rsplit_once('/').is_some_and(|(parent, _)| parent == path);
@@ -154,7 +161,11 @@ fn propfind(files: &BTreeMap<String, Vec<u8>>, folders: &BTreeSet<String>, path:
     entries.extend(files.iter().filter(|(other, _)| is_shown(other)).map(|(other, content)| {
         entry(
             format!("http://elsewhere{}", href(other)),
-            format!("<x:resourcetype/><x:getcontentlength>{}</x:getcontentlength>", content.len()),
+            format!(
+                "<x:resourcetype/><x:getcontentlength>{}</x:getcontentlength><x:getetag>\"{}\"</x:getetag>",
+                content.len(),
+                etag(content)
+            ),
         )
     }));
     match entries.is_empty() {
