@@ -2,8 +2,9 @@
 //!
 //! After some failures in a row the breaker opens, and no copy of the node is tried for a while.
 //! Then one is, as a probe: if it fails too, the pause doubles. A node that asks for fewer requests
-//! is left alone at once, for as long as it asks. The breaker knows no clock: `now` is any time
-//! that doesn't go back.
+//! is left alone at once, for as long as it asks, and longer after each probe that it refuses: one
+//! that never grants a request must not hold up a run for ever. The breaker knows no clock: `now`
+//! is any time that doesn't go back.
 
 use std::time::Duration;
 
@@ -23,6 +24,15 @@ pub struct Breaker {
     pauses: u32,
     open_until: Option<Duration>,
     probing: bool,
+}
+
+/// How a node failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It didn't answer properly.
+    Fault,
+    /// It asked for fewer requests, and to wait for so long, if it said that.
+    Throttled(Option<Duration>),
 }
 
 /// Whether a request may start.
@@ -55,26 +65,32 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// Records that the node failed or didn't answer. `retry_after` is how long it asks to wait.
-    /// Returns the pause, if the breaker opens.
-    pub fn failed(&mut self, now: Duration, retry_after: Option<Duration>) -> Option<Duration> {
+    /// Records that the node failed or didn't answer. Returns the pause, if the breaker opens.
+    pub fn failed(&mut self, now: Duration, failure: Failure) -> Option<Duration> {
         self.failures += 1;
         let was_probe = std::mem::take(&mut self.probing);
-        // Requests that were under way when the breaker opened change nothing, unless the node asks
-        // for a longer pause.
-        let already_open = self.open_until.is_some_and(|until| now < until);
-        if retry_after.is_none() && (already_open || (self.failures < FAILURES && !was_probe)) {
+        let asked = match failure {
+            Failure::Fault => None,
+            Failure::Throttled(wait) => wait.map(|wait| wait.clamp(Duration::from_secs(1), LONGEST_PAUSE)),
+        };
+        // Requests that were under way when the breaker opened are no further pause. They change
+        // nothing, unless the node asks for a longer one.
+        if let Some(until) = self.open_until.filter(|until| now < *until) {
+            let longer = asked.filter(|wait| now + *wait > until)?;
+            self.open_until = Some(now + longer);
+            return Some(longer);
+        }
+        if failure == Failure::Fault && self.failures < FAILURES && !was_probe {
             return None;
         }
-        let pause = match retry_after {
-            Some(wait) => wait.clamp(Duration::from_secs(1), LONGEST_PAUSE),
-            None => FIRST_PAUSE.saturating_mul(1 << self.pauses.min(16)).min(LONGEST_PAUSE),
+        let doubled = FIRST_PAUSE.saturating_mul(1 << self.pauses.min(16)).min(LONGEST_PAUSE);
+        let pause = match asked {
+            Some(wait) if self.pauses == 0 => wait,
+            Some(wait) => wait.max(doubled),
+            None => doubled,
         };
-        if retry_after.is_none() {
-            self.pauses += 1;
-        }
-        let until = now + pause;
-        self.open_until = Some(self.open_until.map_or(until, |earlier| earlier.max(until)));
+        self.pauses += 1;
+        self.open_until = Some(now + pause);
         Some(pause)
     }
 
@@ -102,12 +118,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn throttled(seconds: u32) -> Failure {
+        Failure::Throttled(Some(SECOND * seconds))
+    }
+
     fn opened(at: Duration) -> Breaker {
         let mut breaker = Breaker::default();
         for failure in 1..FAILURES {
-            assert_eq!((failure, breaker.failed(at, None)), (failure, None));
+            assert_eq!((failure, breaker.failed(at, Failure::Fault)), (failure, None));
         }
-        assert_eq!(breaker.failed(at, None), Some(FIRST_PAUSE));
+        assert_eq!(breaker.failed(at, Failure::Fault), Some(FIRST_PAUSE));
         breaker
     }
 
@@ -116,7 +136,7 @@ mod tests {
         let mut breaker = Breaker::default();
         for _ in 0..10 {
             for _ in 1..FAILURES {
-                assert_eq!(breaker.failed(SECOND, None), None);
+                assert_eq!(breaker.failed(SECOND, Failure::Fault), None);
             }
             breaker.succeeded();
         }
@@ -134,7 +154,7 @@ mod tests {
             assert_eq!(breaker.ask(now), Permission::Granted);
             assert_eq!(breaker.ask(now), Permission::AfterProbe);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            assert_eq!(breaker.failed(now, None), Some(pause));
+            assert_eq!(breaker.failed(now, Failure::Fault), Some(pause));
             assert_eq!(breaker.ask(now), Permission::At(now + pause));
         }
         assert_eq!(pause, LONGEST_PAUSE);
@@ -147,7 +167,7 @@ mod tests {
     fn failures_of_requests_already_under_way_do_not_lengthen_the_pause() {
         let mut breaker = opened(SECOND);
         for _ in 0..20 {
-            assert_eq!(breaker.failed(SECOND * 2, None), None);
+            assert_eq!(breaker.failed(SECOND * 2, Failure::Fault), None);
         }
         assert_eq!(breaker.ask(SECOND * 2), Permission::At(SECOND + FIRST_PAUSE));
     }
@@ -155,12 +175,32 @@ mod tests {
     #[test]
     fn a_node_that_asks_to_wait_is_left_alone_for_that_long() {
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.failed(SECOND, Some(SECOND * 120)), Some(SECOND * 120));
+        assert_eq!(breaker.failed(SECOND, throttled(120)), Some(SECOND * 120));
         assert_eq!(breaker.ask(SECOND * 100), Permission::At(SECOND * 121));
         // A shorter wish doesn't shorten the pause, and an absurd one doesn't stop the audit.
-        breaker.failed(SECOND * 2, Some(SECOND));
+        breaker.failed(SECOND * 2, throttled(1));
         assert_eq!(breaker.ask(SECOND * 100), Permission::At(SECOND * 121));
-        assert_eq!(Breaker::default().failed(SECOND, Some(SECOND * 1_000_000)), Some(LONGEST_PAUSE));
+        // Requests that were under way are no further pauses.
+        assert_eq!((breaker.failed(SECOND * 3, Failure::Throttled(None)), breaker.pauses()), (None, 1));
+        breaker.failed(SECOND * 3, throttled(120));
+        assert_eq!((breaker.ask(SECOND * 100), breaker.pauses()), (Permission::At(SECOND * 123), 1));
+        assert_eq!(Breaker::default().failed(SECOND, throttled(1_000_000)), Some(LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn a_node_that_refuses_each_probe_is_left_alone_for_longer_whatever_it_asks() {
+        for (asked, pauses) in [(None, [15, 30, 60, 120]), (Some(1), [1, 30, 60, 120]), (Some(100), [100, 100, 100, 120])] {
+            let (mut breaker, mut now) = (Breaker::default(), SECOND);
+            for (number, pause) in (1..).zip(pauses) {
+                assert_eq!(breaker.ask(now), Permission::Granted);
+                let failure = asked.map_or(Failure::Throttled(None), throttled);
+                assert_eq!((breaker.failed(now, failure), breaker.pauses()), (Some(SECOND * pause), number));
+                now += SECOND * pause;
+            }
+            // One request that it grants is enough.
+            breaker.succeeded();
+            assert_eq!(breaker.pauses(), 0);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulgurite_places::Cause;
 
 use super::{Clock, Stop};
-use crate::breaker::{Breaker, Permission};
+use crate::breaker::{Breaker, Failure, Permission};
 use crate::check::Witness;
 use crate::copy::{Finding, Unavailability};
 use crate::database::{AuditDatabase, Claim, DatabaseError};
@@ -126,18 +126,18 @@ impl Lane {
                     state.breaker.forgone();
                     return;
                 }
-                Cause::Throttled { retry_after } => Some(Some(retry_after.unwrap_or(crate::breaker::FIRST_PAUSE))),
-                _ => Some(None),
+                Cause::Throttled { retry_after } => Some(Failure::Throttled(retry_after)),
+                _ => Some(Failure::Fault),
             },
             Finding::Unavailable(Unavailability::ReadingsDiffer { .. }) => None,
             // The place is another one, or can't show that it isn't.
-            Finding::Unavailable(_) => Some(None),
+            Finding::Unavailable(_) => Some(Failure::Fault),
             _ => None,
         };
         match failure {
             None => state.breaker.succeeded(),
-            Some(retry_after) => {
-                if let Some(pause) = state.breaker.failed(clock.steady(), retry_after)
+            Some(failure) => {
+                if let Some(pause) = state.breaker.failed(clock.steady(), failure)
                     && let Finding::Unavailable(why) = finding
                 {
                     state.pause.get_or_insert_with(|| (pause, why.to_string()));

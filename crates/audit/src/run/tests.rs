@@ -190,6 +190,33 @@ fn a_node_that_is_down_is_given_up_and_costs_the_others_nothing() {
 }
 
 #[test]
+fn a_node_that_only_asks_for_fewer_requests_is_given_up() {
+    for retry_after in [None, Some(Duration::from_secs(1)), Some(Duration::from_secs(3_600))] {
+        let mut audit = audit(2, 200);
+        audit.clock.step = Duration::from_millis(50);
+        audit.places[1].set_down(Some(Cause::Throttled { retry_after }));
+        let summaries = audit.run();
+        assert_eq!((summaries[0].count(State::Verified), summaries[0].given_up.as_deref()), (200, None));
+        let throttled = &summaries[1];
+        assert!(throttled.given_up.is_some() && throttled.checks() < 20, "{retry_after:?}: {throttled:?}");
+        assert_eq!(throttled.checks(), throttled.count(State::Unavailable));
+    }
+}
+
+#[test]
+fn a_node_that_asks_for_fewer_requests_now_and_then_is_checked_to_the_end() {
+    let mut audit = audit(1, 200);
+    audit.clock.step = Duration::from_millis(50);
+    let throttled: Vec<usize> = (0..200).step_by(7).collect();
+    for index in &throttled {
+        audit.places[0].fault(&name(*index), Fault::Refuse(Cause::Throttled { retry_after: None }));
+    }
+    let found = audit.run().remove(0);
+    assert_eq!((found.given_up.as_deref(), found.count(State::Unavailable)), (None, throttled.len() as u64));
+    assert_eq!(found.count(State::Verified), 200 - throttled.len() as u64);
+}
+
+#[test]
 fn an_unmounted_disk_loses_no_copy() {
     let mut audit = audit(2, 100);
     audit.run();
