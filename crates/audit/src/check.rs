@@ -386,7 +386,12 @@ fn judged(statement: Statement, expected: &Expected) -> Looked {
             _ => {}
         }
     }
-    Looked::Found(attested.map_or(Finding::HeaderChecked, |stated| Finding::ProviderAttested { stated }))
+    Looked::Found(match (attested, expected.bytes) {
+        (Some(stated), _) => Finding::ProviderAttested { stated },
+        (None, Some(_)) => Finding::HeaderChecked,
+        // An empty or truncated copy would look the same.
+        (None, None) => Finding::LengthUnknown { stated: statement.bytes },
+    })
 }
 
 /// Adds to the finding of a reading that the node states another digest than the expected one.

@@ -211,6 +211,12 @@ pub enum Finding {
     Unavailable(Unavailability),
     /// The node states the expected length.
     HeaderChecked,
+    /// The node states a length, and neither a length nor a digest is known to compare with what it
+    /// states.
+    LengthUnknown {
+        /// The length that the node states.
+        stated: u64,
+    },
     /// The node states the expected length and an expected digest.
     ProviderAttested {
         /// The digest that the node states.
@@ -225,7 +231,7 @@ impl Finding {
         match self {
             Self::Verified { .. } => State::Verified,
             // There was nothing to verify against. The next check compares with the digest.
-            Self::Recorded { .. } => State::Unverified,
+            Self::Recorded { .. } | Self::LengthUnknown { .. } => State::Unverified,
             Self::SizeMismatch { .. } => State::SizeMismatch,
             Self::DigestMismatch { .. } => State::DigestMismatch,
             Self::Missing | Self::Lost { .. } => State::Missing,

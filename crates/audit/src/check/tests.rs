@@ -448,3 +448,22 @@ fn a_reading_that_is_ended_early_has_no_result() {
     let check = Checker::new(&bench.place, false).check(Method::Stream, "a", &expected(CONTENT), &mut Vec::new, &mut Never);
     assert!(matches!(check.finding, Finding::Unavailable(Unavailability::Refused(refusal)) if refusal.cause == Cause::Abandoned));
 }
+
+#[test]
+fn a_stated_length_is_right_only_if_one_is_known() {
+    for method in [Method::Header, Method::Provider] {
+        for content in [CONTENT, &CONTENT[1..], b""] {
+            let bench = bench();
+            bench.place.put("a", content);
+            for digests in [Vec::new(), expected(CONTENT).digests] {
+                let finding = bench.check_with(method, &Expected { bytes: None, digests }).finding;
+                assert!(matches!(finding, Finding::LengthUnknown { stated } if stated == content.len() as u64), "{method}: {finding:?}");
+                assert_eq!(finding.state(), State::Unverified);
+            }
+        }
+        // That it is missing shows without a length, too.
+        let bench = bench();
+        bench.place.delete("a");
+        assert!(matches!(bench.check_with(method, &Expected::default()).finding, Finding::Missing));
+    }
+}

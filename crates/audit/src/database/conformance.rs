@@ -13,6 +13,7 @@ use crate::overdue::Overdue;
 use crate::series::{Probe, Series};
 
 mod benchmarks;
+mod lengths;
 mod moving;
 mod removal;
 mod unfinished;
@@ -39,6 +40,7 @@ pub(super) const CASES: &[Case] = &[
     ("a copy that is lost or wrong stays so while it can't be read", a_bad_copy_stays_bad_until_it_is_read),
     ("a recorded digest is expected from all copies", a_recorded_digest_is_expected),
     ("a length that a verification proves is kept", a_proven_length_is_kept),
+    ("a look without a known length finds nothing, until it is known", lengths::make_looks_due),
     ("sums follow each change", sums_follow_each_change),
     ("copies can be made due", copies_can_be_made_due),
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),

@@ -24,6 +24,8 @@ pub enum EventKind {
     RepairFailed,
     /// The copy is no longer listed and checked. Nothing was done at the node.
     Removed,
+    /// A check found that the copy exists, and no length was known to compare.
+    LengthUnknown,
 }
 
 const AFTER_DISPUTE: u8 = 32;
@@ -33,6 +35,7 @@ const SOURCE_VERIFIED: u8 = 35;
 const SOURCE_REJECTED: u8 = 36;
 const REPAIR_FAILED: u8 = 37;
 const REMOVED: u8 = 38;
+const LENGTH_UNKNOWN: u8 = 39;
 
 impl EventKind {
     /// The kind of a check with this finding.
@@ -42,6 +45,7 @@ impl EventKind {
             // The first reading verified it; only the node's statement differed.
             Finding::Verified { disputed: Some(Dispute::Stated { .. }) } => Self::Checked(State::Verified),
             Finding::Verified { disputed: Some(_) } => Self::VerifiedAfterDispute,
+            Finding::LengthUnknown { .. } => Self::LengthUnknown,
             _ => Self::Checked(finding.state()),
         }
     }
@@ -58,6 +62,7 @@ impl EventKind {
             Self::SourceRejected => SOURCE_REJECTED,
             Self::RepairFailed => REPAIR_FAILED,
             Self::Removed => REMOVED,
+            Self::LengthUnknown => LENGTH_UNKNOWN,
         }
     }
 
@@ -72,6 +77,7 @@ impl EventKind {
             SOURCE_REJECTED => Some(Self::SourceRejected),
             REPAIR_FAILED => Some(Self::RepairFailed),
             REMOVED => Some(Self::Removed),
+            LENGTH_UNKNOWN => Some(Self::LengthUnknown),
             _ => State::from_number(number).map(Self::Checked),
         }
     }
@@ -89,6 +95,7 @@ impl EventKind {
             Self::SourceRejected => "source-rejected",
             Self::RepairFailed => "repair-failed",
             Self::Removed => "removed",
+            Self::LengthUnknown => "length-unknown",
         }
     }
 }
@@ -139,6 +146,7 @@ pub(super) fn detail(method: Method, finding: &Finding) -> String {
         Finding::Lost { why } => format!("the content is lost for good: {why}"),
         Finding::Unavailable(why) => why.to_string(),
         Finding::ProviderAttested { stated } => format!("{stated:?}"),
+        Finding::LengthUnknown { stated } => format!("the node states {stated} bytes, and the file's length isn't known"),
         Finding::HeaderChecked if method == Method::Provider => "the node states no digest that can be compared".into(),
         Finding::Verified { disputed: None } | Finding::Missing | Finding::HeaderChecked => String::new(),
     }
@@ -176,6 +184,6 @@ mod tests {
             [32, 33, 34]
         );
         assert_eq!([EventKind::SourceVerified, EventKind::SourceRejected, EventKind::RepairFailed].map(EventKind::number), [35, 36, 37]);
-        assert_eq!(EventKind::Removed.number(), 38);
+        assert_eq!([EventKind::Removed, EventKind::LengthUnknown].map(EventKind::number), [38, 39]);
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
-use crate::node::Node;
+use crate::node::{Medium, Node, Rules};
 use crate::overdue::Overdue;
 use crate::series::Series;
 
@@ -86,6 +86,13 @@ pub struct Checked {
     pub stream: Duration,
 }
 
+/// True if the copy may have been looked at without a length to compare: it is due once its file's
+/// length becomes known.
+fn awaits_length(state: State) -> bool {
+    // Earlier versions counted such a look as one that had compared the length.
+    matches!(state, State::Unverified | State::HeaderChecked)
+}
+
 impl Checked {
     /// The state that the copy has now. A copy that is lost or wrong stays so while it can't be
     /// read: the failure is no news of its bytes, and a later look at its length would clear it.
@@ -93,6 +100,21 @@ impl Checked {
         match self.finding.state() {
             State::Unavailable if before.is_bad() => before,
             found => found,
+        }
+    }
+
+    /// When the copy is due, in seconds since 1970, if its node has this interval. `state` is the
+    /// copy's now, `before` what it was, and `was_verified` says whether it was ever verified.
+    fn next_due(&self, interval: Duration, state: State, before: State, was_verified: bool) -> u64 {
+        let rules = Rules { interval, ..Medium::Disk.rules() };
+        let first = match state {
+            State::HeaderChecked | State::ProviderAttested => before == State::Unverified,
+            _ => !was_verified,
+        };
+        match self.finding {
+            // Looking again sooner finds nothing new. A length that becomes known makes it due.
+            Finding::LengthUnknown { .. } => rules.next_due(self.at, State::HeaderChecked, false),
+            _ => rules.next_due(self.at, self.finding.state(), first),
         }
     }
 

@@ -107,6 +107,7 @@ fn meaning(event: &Event) -> (EventType, Outcome) {
         EventKind::Checked(State::Unverified) => (EventType::MessageDigestCalculation, Outcome::Success),
         // No bytes were read, so no fixity was checked.
         EventKind::Checked(State::HeaderChecked | State::ProviderAttested) => (EventType::Validation, Outcome::Success),
+        EventKind::LengthUnknown => (EventType::Validation, Outcome::Warning),
         EventKind::Checked(State::Missing | State::SizeMismatch | State::Unavailable) if event.method != Method::Stream => {
             (EventType::Validation, Outcome::Fail)
         }

@@ -265,7 +265,7 @@ fn a_run_that_migrates_nothing_leaves_the_certificate_and_its_date() {
 fn an_edit_that_keeps_the_length_is_noticed_by_a_repeated_inventory() {
     let place = Sandbox::new(1, &[]);
     for name in ["edited", "touched", "same"] {
-        place.write(&format!("source/{name}"), b"before");
+        place.write(format!("source/{name}"), b"before");
     }
     for folder in ["destination", "archived"] {
         fs::create_dir(place.path(folder)).expect("made");
@@ -280,16 +280,16 @@ fn an_edit_that_keeps_the_length_is_noticed_by_a_repeated_inventory() {
     place.write("source/edited", b"after!");
     let later = SystemTime::now() + Duration::from_secs(60);
     for name in ["edited", "touched"] {
-        let file = fs::File::options().write(true).open(place.path(&format!("source/{name}")));
+        let file = fs::File::options().write(true).open(place.path(format!("source/{name}")));
         file.and_then(|file| file.set_modified(later)).expect("set");
     }
     place.good(&["put", "source", "--to", "photos"]);
     for (migration, destination, changed) in [("m", "destination", 2), ("b", "archived", 1)] {
         assert_eq!(place.good(&["migrate", "inventory", migration, "--json"]).json()["changed"], changed);
-        assert!(!place.path(&format!("{migration}/certificate.json")).exists(), "it doesn't cover what waits");
+        assert!(!place.path(format!("{migration}/certificate.json")).exists(), "it doesn't cover what waits");
         let ran = place.good(&["migrate", "run", migration, "--json"]).json();
         assert_eq!((&ran["migrated"], &ran["totals"]["migrated"]["files"]), (&changed.into(), &3.into()), "{ran}");
-        assert_eq!(place.read(&format!("{destination}/edited")), b"after!");
+        assert_eq!(place.read(format!("{destination}/edited")), b"after!");
         assert_eq!(place.good(&["migrate", "inventory", migration, "--json"]).json()["changed"], 0);
     }
 }

@@ -18,7 +18,7 @@ use super::super::digests;
 use super::super::event::EventKind;
 use super::super::portion::{End, Portion, ROWS};
 use super::super::removed::due_again;
-use super::super::{Source, UnfinishedImport};
+use super::super::{Source, UnfinishedImport, awaits_length};
 use super::history::{Appended, Appending};
 use super::session::{ANSWER, Fault, HISTORY_LOCK, IMPORT_LOCK, Session, Work};
 use super::sums::Sums;
@@ -327,6 +327,10 @@ impl Import<'_> {
         let (before, after) = (file.expected.bytes.map(signed), merged.bytes.map(signed));
         for (node, copy) in &mut file.copies {
             sums.copy(*node, copy.state, copy.verified_at, before, -1);
+            // If it is due already, its check may be under way, and stays valid.
+            if before.is_none() && after.is_some() && awaits_length(copy.state) && copy.due_at > signed(self.now) {
+                (copy.due_at, copy.changed) = (signed(self.now), true);
+            }
             if contradicts {
                 let until_then = format!("until then {}", file.expected);
                 self.forget_checks(copy, *node, file.number, until_then, events);

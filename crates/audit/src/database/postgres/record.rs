@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use super::super::event::{self, EventKind};
 use super::super::witnesses::Shown;
-use super::super::{Checked, DetectorState, Event, Incident, digests};
+use super::super::{Checked, DetectorState, Event, Incident, awaits_length, digests};
 use super::history::{Appended, Appending};
 use super::session::{Fault, HISTORY_LOCK, Work};
 use super::sums::Sums;
 use super::{claims, decoded_state, signed, small, unsigned};
 use crate::copy::{FileId, Finding, Method, NodeId, State};
-use crate::node::{Medium, Rules};
 
 /// A copy as it is now.
 struct Copy {
@@ -172,20 +171,24 @@ fn apply(
     }
     if bytes_before.is_none() && known.bytes.is_some() {
         // Sums of the file's other copies counted no bytes for them so far.
-        for ((_, other), copy) in copies.range((file, NodeId(0))..=(file, NodeId(u16::MAX))).filter(|((_, other), _)| *other != node) {
+        let all = (file, NodeId(0))..=(file, NodeId(u16::MAX));
+        for ((_, other), copy) in copies.range_mut(all).filter(|((_, other), _)| *other != node) {
             sums.copy(*other, copy.state, copy.verified_at, None, -1);
             sums.copy(*other, copy.state, copy.verified_at, known.bytes, 1);
+            // If it is due already, its check may be under way, and stays valid.
+            if awaits_length(copy.state) && copy.due_at > signed(result.at) {
+                (copy.due_at, copy.changed) = (signed(result.at), true);
+            }
         }
     }
-    let found = result.finding.state();
+    if matches!(result.finding, Finding::LengthUnknown { .. }) && known.bytes.is_some() {
+        // The length became known meanwhile.
+        due_at_once = true;
+    }
     let state = result.state_after(state_before);
     let verified_at = if state == State::Verified { Some(signed(result.at)) } else { verified_before };
-    let first = match state {
-        State::HeaderChecked | State::ProviderAttested => state_before == State::Unverified,
-        _ => verified_before.is_none(),
-    };
-    let rules = Rules { interval, ..Medium::Disk.rules() };
-    let due_at = if due_at_once { result.at } else { rules.next_due(result.at, found, first) };
+    let next_due = result.next_due(interval, state, state_before, verified_before.is_some());
+    let due_at = if due_at_once { result.at } else { next_due };
     let detail = event::detail(result.method, &result.finding);
     let event = events.push(Appended {
         previous: last_event,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
+use super::super::awaits_length;
 use super::super::event::{self, EventKind};
 use super::super::witnesses::Shown;
 use super::import::refuse_unfinished;
@@ -239,7 +240,7 @@ fn apply(
                 .map_err(&failed)?;
             if before.bytes.is_none() {
                 // Sums of the file's other copies counted no bytes for them so far.
-                recount_bytes(transaction, file, node, signed(*bytes), sums)?;
+                recount_bytes(transaction, file, node, signed(*bytes), result.at, sums)?;
             }
         } else {
             // A copy at another node was read first, so this one is checked against that.
@@ -251,17 +252,15 @@ fn apply(
             .prepare_cached("UPDATE files SET bytes = ?2 WHERE file = ?1")
             .and_then(|mut statement| statement.execute(params![file, bytes_now]))
             .map_err(&failed)?;
-        recount_bytes(transaction, file, node, signed(bytes), sums)?;
+        recount_bytes(transaction, file, node, signed(bytes), result.at, sums)?;
+    } else if matches!(result.finding, Finding::LengthUnknown { .. }) && before.bytes.is_some() {
+        // The length became known meanwhile.
+        due_at_once = true;
     }
-    let found = result.finding.state();
     let state = result.state_after(before.state);
     let verified_at = if state == State::Verified { Some(signed(result.at)) } else { before.verified_at };
-    let first = match state {
-        State::HeaderChecked | State::ProviderAttested => before.state == State::Unverified,
-        _ => before.verified_at.is_none(),
-    };
-    let rules = crate::node::Rules { interval, ..crate::node::Medium::Disk.rules() };
-    let due_at = if due_at_once { result.at } else { rules.next_due(result.at, found, first) };
+    let next_due = result.next_due(interval, state, before.state, before.verified_at.is_some());
+    let due_at = if due_at_once { result.at } else { next_due };
     let detail = event::detail(result.method, &result.finding);
     let event = append(
         transaction,
@@ -288,8 +287,16 @@ fn apply(
     Ok(state)
 }
 
-/// Counts the bytes of a file's copies at other nodes, now that its length is known.
-fn recount_bytes(transaction: &Transaction<'_>, file: i64, except: NodeId, bytes: i64, sums: &mut Sums) -> Result<(), DatabaseError> {
+/// Counts the bytes of a file's copies at other nodes, now that its length is known, and makes
+/// copies due that were looked at without it.
+fn recount_bytes(
+    transaction: &Transaction<'_>,
+    file: i64,
+    except: NodeId,
+    bytes: i64,
+    now: u64,
+    sums: &mut Sums,
+) -> Result<(), DatabaseError> {
     let read = engine("read the copies of a file");
     let mut statement = transaction
         .prepare_cached(
@@ -302,8 +309,18 @@ fn recount_bytes(transaction: &Transaction<'_>, file: i64, except: NodeId, bytes
         let state = decoded_state(state)?;
         sums.copy(NodeId(node), state, verified_at, None, -1);
         sums.copy(NodeId(node), state, verified_at, Some(bytes), 1);
+        if awaits_length(state) {
+            due_for_length(transaction, NodeId(node), file, signed(now)).map_err(&read)?;
+        }
     }
     Ok(())
+}
+
+/// Makes a copy due whose length has become known. If it is due already, its check may be under
+/// way, and stays valid.
+pub(super) fn due_for_length(transaction: &Transaction<'_>, node: NodeId, file: i64, now: i64) -> rusqlite::Result<()> {
+    let sql = "UPDATE copies SET due_at = ?3 WHERE node = ?1 AND file = ?2 AND due_at > ?3";
+    transaction.prepare_cached(sql)?.execute(params![node.0, file, now]).map(drop)
 }
 
 /// A row of the history.

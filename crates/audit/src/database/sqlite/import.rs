@@ -18,13 +18,13 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use twox_hash::XxHash3_64;
 
-use super::checks::Sums;
+use super::checks::{Sums, due_for_length};
 use super::moving::make_unverified;
 use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, lock_beside, signed, unsigned};
 use crate::copy::{Expected, NodeId, State};
 use crate::database::portion::{End, Portion, ROWS};
 use crate::database::removed::due_again;
-use crate::database::{Source, UnfinishedImport};
+use crate::database::{Source, UnfinishedImport, awaits_length};
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
 /// Conflicts that are reported with their names; all are counted.
@@ -420,6 +420,9 @@ impl Importing<'_> {
             sums.copy(node, state, verified_at, known.expected.bytes.map(signed), -1);
             if !contradicts {
                 sums.copy(node, state, verified_at, merged.bytes.map(signed), 1);
+                if known.expected.bytes.is_none() && merged.bytes.is_some() && awaits_length(state) {
+                    due_for_length(transaction, node, known.file, signed(self.now)).map_err(&failed)?;
+                }
                 continue;
             }
             sums.copy(node, State::Unverified, None, merged.bytes.map(signed), 1);
