@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use fulgurite_migration::journal;
 use fulgurite_migration::quantities::time;
-use fulgurite_migration::run::database::{State, Totals};
+use fulgurite_migration::run::database::{Retries, State, Totals};
 use serde_json::json;
 
 use super::after::say_staged;
-use super::folder::{Migration, shown};
+use super::folder::{Migration, now_s, shown};
 use super::lock::Holder;
 use super::progress::RunProgress;
 use super::run::totals_json;
@@ -21,6 +21,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     let migration = Migration::look(folder)?;
     let totals = migration.database.totals()?;
     let recalled = migration.database.recalled_files()?;
+    let retries = migration.database.retries_after(now_s())?;
     let (holder, is_paused) = (migration.holder(), migration.is_paused());
     let is_running = holder == Some(Holder::Run);
     let (has_inventory, has_run) = (migration.has_inventory()?, migration.database.has_run()?);
@@ -35,6 +36,7 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
             "source": source, "destination": destination,
             "running": is_running, "command": holder.map(Holder::name), "paused": is_paused, "totals": totals_json(&totals),
             "has_inventory": has_inventory, "has_run": has_run, "recalled": recalled,
+            "retries": retries.map(|of| json!({ "files": of.files, "first_at": of.first, "last_at": of.last })),
             "left_s": progress.map(|progress| progress.left_s),
             "left_interval_s": progress.map(|progress| progress.left_interval_s),
             "staged_versions": staged,
@@ -53,6 +55,9 @@ pub(super) fn status(session: &Session, folder: &Path) -> Result<Outcome> {
     }
     if recalled > 0 {
         session.say(&format!("{} waiting; they are migrated first.", text::phrase(recalled, "recalled file is", "recalled files are")));
+    }
+    if let Some(retries) = retries {
+        session.say(&retried(retries));
     }
     say_staged(session, staged);
     session.say(&state(progress, holder, is_paused));
@@ -78,6 +83,17 @@ pub(super) fn not_begun(migration: &Migration, totals: &Totals, holder: Option<H
     // Another command may be about to change that.
     let next = if holder.is_none() { format!(" `fulgurite migrate run` {next}.") } else { String::new() };
     Ok(Some(format!("Nothing has run yet: {state}.{next}")))
+}
+
+/// Says how many files wait for another attempt, and until when.
+fn retried(retries: Retries) -> String {
+    let [first, last] = [retries.first, retries.last].map(|at| text::time(at.cast_signed()));
+    let at = if first == last { format!("at {first}") } else { format!("between {first} and {last}") };
+    let failed = text::phrase(retries.files, "waiting file failed before; it is", "waiting files failed before; they are");
+    format!(
+        "{failed} tried again {at} UTC, but within rules.retry_after of a run's start. `fulgurite migrate recall` or `migrate run \
+         --retry-failed` tries at once."
+    )
 }
 
 /// What is going on, and when a run ends.
@@ -123,4 +139,22 @@ pub(super) fn replay(session: &Session, folder: &Path) -> Result<Outcome> {
     let end = if replayed.has_ended { "" } else { "; the run has not ended, or was killed" };
     session.say(&format!("{} gave the same commands{end}.", text::count(replayed.steps, "step")));
     Ok(Outcome::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_another_attempt_is_told_with_the_time() {
+        let said = |files, first, last| retried(Retries { files, first, last });
+        let one = said(1, 1_000_000_000, 1_000_000_000);
+        assert!(one.starts_with("1 waiting file failed before; it is tried again at 2001-09-09 01:46:40 UTC,"), "{one}");
+        let two = said(2, 1_000_000_000, 1_000_000_001);
+        assert!(
+            two.starts_with("2 waiting files failed before; they are ")
+                && two.contains("between 2001-09-09 01:46:40 and 2001-09-09 01:46:41 UTC"),
+            "{two}"
+        );
+    }
 }

@@ -167,6 +167,17 @@ impl Totals {
     }
 }
 
+/// Files that failed and wait for their next attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// How many.
+    pub files: u64,
+    /// When the first may be tried again, in seconds since 1970.
+    pub first: u64,
+    /// When the last may.
+    pub last: u64,
+}
+
 /// The database can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
@@ -446,6 +457,31 @@ impl Database {
         Ok(at.map(i64::cast_unsigned))
     }
 
+    /// Lets no file wait for its next attempt longer than until `latest`, in seconds since 1970: the
+    /// clock may have been ahead when it failed.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn limit_retries(&mut self, latest: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE file SET retry_at = ?1 WHERE state = 0 AND retry_at IS NOT NULL AND retry_at > ?1";
+        self.connection.execute(sql, [latest.cast_signed()])?;
+        Ok(())
+    }
+
+    /// Files that failed and are not tried again before some instant after `now`: how many, the
+    /// first instant and the last, in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn retries_after(&self, now: u64) -> Result<Option<Retries>, DatabaseError> {
+        let sql = "SELECT count(*), min(retry_at), max(retry_at) FROM file WHERE state = 0 AND retry_at IS NOT NULL AND retry_at > ?1";
+        let (files, first, last): (i64, Option<i64>, Option<i64>) =
+            self.connection.query_row(sql, [now.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let retries =
+            |(first, last): (i64, i64)| Retries { files: files.cast_unsigned(), first: first.cast_unsigned(), last: last.cast_unsigned() };
+        Ok(first.zip(last).map(retries))
+    }
+
     /// The name of a volume.
     ///
     /// # Errors
@@ -554,7 +590,7 @@ impl Database {
     }
 
     /// Lets failed files be tried again, but for those that were released from the source. Returns
-    /// their number.
+    /// their number. Files that wait for their next attempts may be tried at once.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -563,6 +599,7 @@ impl Database {
         let sql = "SELECT count(*), coalesce(sum(bytes), 0) FROM file WHERE state = 3 AND was_released = 0";
         let (files, bytes): (i64, i64) = transaction.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         transaction.execute("UPDATE file SET state = 0, attempts = 0, retry_at = NULL WHERE state = 3 AND was_released = 0", [])?;
+        transaction.execute("UPDATE file SET retry_at = 0 WHERE state = 0 AND retry_at IS NOT NULL", [])?;
         count(&transaction, State::Failed, -files, -bytes)?;
         count(&transaction, State::Waiting, files, bytes)?;
         transaction.commit()?;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fulgurite_domain::Micros;
 use fulgurite_places::Place;
@@ -188,6 +188,8 @@ struct Runner<'a> {
     shared: Arc<Shared>,
     /// The last instant: instants never decrease, even if the clock is set back.
     now: Micros,
+    /// When that was, by the clock that can't be set.
+    looked: Instant,
     wakes_at: Option<Micros>,
     order: Order,
     /// Failures in each stage, but for inputs from volumes.
@@ -267,6 +269,7 @@ pub fn run(setup: &Setup, database: &mut Database, watcher: &mut dyn Watcher) ->
         jobs,
         shared: shared.clone(),
         now: Micros::ZERO,
+        looked: Instant::now(),
         wakes_at: None,
         order: Order::Run,
         records: [FailureRecord::default(); 3],
@@ -295,6 +298,8 @@ impl Runner<'_> {
         if self.watcher.order() == Order::Stop {
             return Ok(());
         }
+        let latest = (self.now().0 / 1_000_000).saturating_add(self.setup.retry_after.as_secs().max(1));
+        self.database.limit_retries(latest)?;
         self.check_destination()?;
         self.check_names()?;
         self.scan_written(hears)?;
@@ -563,10 +568,17 @@ impl Runner<'_> {
     }
 
     fn now(&mut self) -> Micros {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.now = self.now.max(Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX)));
+        let micros = |time: Duration| Micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let passed = std::mem::replace(&mut self.looked, Instant::now()).elapsed();
+        self.now = next_instant(self.now, micros(passed), micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()));
         self.now
     }
+}
+
+/// The instant after `last`, once some time has `passed`: what the clock says, unless it was set
+/// back. Then time goes on all the same, or nothing would be tried again until the clock catches up.
+fn next_instant(last: Micros, passed: Micros, clock: Micros) -> Micros {
+    if clock < last { Micros(last.0.saturating_add(passed.0)) } else { clock }
 }
 
 /// What changes when a file has passed a stage.

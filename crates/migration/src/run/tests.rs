@@ -714,3 +714,17 @@ fn a_file_whose_connection_always_fails_does_not_hold_its_stream() {
     assert!(!notes.failed.is_empty() && notes.failed.iter().all(|failed| failed.0 == *name), "{:?}", notes.failed);
     assert_eq!(case.database().totals().expect("totals").of(State::Migrated).0, 39);
 }
+
+#[test]
+fn a_file_that_failed_with_the_clock_ahead_is_tried_again_by_the_next_run() {
+    let case = Case::new(&some_files(5));
+    let far = Change::Retry { at: u64::MAX / 4, reason: "cut".into() };
+    case.database().record(&[(1, far)]).expect("recorded");
+    case.all_arrived();
+}
+
+#[test]
+fn time_goes_on_while_the_clock_is_behind() {
+    let instant = |last, passed, clock| next_instant(Micros(last), Micros(passed), Micros(clock)).0;
+    assert_eq!((instant(0, 5, 100), instant(100, 5, 106), instant(100, 5, 3), instant(105, 5, 8)), (100, 106, 105, 110));
+}

@@ -266,7 +266,7 @@ impl Database {
         Ok(added)
     }
 
-    /// Lets files go before others: the file of each name, or all below a name that ends with a
+    /// Lets files go before others, at once even if they failed: the file of each name, or all below a name that ends with a
     /// slash. The result for a name is `None` if the inventory has no such file. A file that
     /// several names select counts for the first of them.
     ///
@@ -326,7 +326,9 @@ fn recall(transaction: &Transaction<'_>, name: &str) -> Result<Option<Recalled>,
     }
     let sql = format!("INSERT OR IGNORE INTO temp.counted SELECT id FROM file WHERE {which}");
     transaction.prepare_cached(&sql)?.execute(params![name, below])?;
-    let sql = format!("UPDATE file SET recalled = 1 WHERE state = 0 AND recalled = 0 AND {which}");
+    // A run may be going on, which takes files that failed only while they have such a time.
+    let sql =
+        format!("UPDATE file SET recalled = 1, retry_at = min(retry_at, 0) WHERE state = 0 AND (recalled = 0 OR retry_at > 0) AND {which}");
     transaction.prepare_cached(&sql)?.execute(params![name, below])?;
     Ok(is_known.then_some(recalled))
 }

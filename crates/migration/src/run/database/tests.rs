@@ -317,3 +317,30 @@ fn a_file_that_was_edited_before_it_was_read_is_not_read_again() {
     database.connection.execute("UPDATE file SET listed = NULL", []).expect("as before");
     assert_eq!(database.add(&of_time(3), &by_letter).expect("added").changed, 1);
 }
+
+#[test]
+fn a_file_that_failed_with_the_clock_ahead_does_not_wait_until_then() {
+    let (_folder, mut database) = opened();
+    database.add(&[row("a", 1), row("b", 1), row("c", 1)], &by_letter).expect("added");
+    let fail = |database: &mut Database| {
+        let retry = |at| Change::Retry { at, reason: "cut".into() };
+        database.record(&[(1, retry(50)), (2, retry(1_000_000)), (3, retry(2_000_000))]).expect("recorded");
+    };
+    let next = |database: &mut Database, now| database.take_retry(now, false, None, &BTreeSet::new()).expect("a row").map(|row| row.name);
+    fail(&mut database);
+    assert_eq!(database.retries_after(100).expect("a number"), Some(Retries { files: 2, first: 1_000_000, last: 2_000_000 }));
+    database.limit_retries(160).expect("limited");
+    assert_eq!(database.retries_after(100).expect("a number"), Some(Retries { files: 2, first: 160, last: 160 }));
+    assert_eq!((database.retries_after(160).expect("none"), next(&mut database, 159)), (None, Some("a".into())));
+    assert_eq!([(); 2].map(|()| next(&mut database, 160)), [Some("b".into()), Some("c".into())]);
+    // A user wants one now. It stays among those that failed, where a run that goes on looks for it.
+    for _ in 0..2 {
+        fail(&mut database);
+        recall(&mut database, "c");
+        let row = database.take_retry(1, true, None, &BTreeSet::new()).expect("a row").expect("a row");
+        assert_eq!((&*row.name, next(&mut database, 49)), ("c", None));
+    }
+    fail(&mut database);
+    database.retry_failed().expect("retried");
+    assert_eq!([(); 3].map(|()| next(&mut database, 1)), [Some("a".into()), Some("b".into()), Some("c".into())]);
+}
