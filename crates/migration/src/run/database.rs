@@ -457,8 +457,8 @@ impl Database {
         Ok(at.map(i64::cast_unsigned))
     }
 
-    /// Lets no file wait for its next attempt longer than until `latest`, in seconds since 1970: the
-    /// clock may have been ahead when it failed.
+    /// Lets no file wait for its next attempt longer than until `latest`, in seconds since 1970:
+    /// the clock may have been ahead when it failed.
     ///
     /// # Errors
     /// [`DatabaseError`].

@@ -576,7 +576,8 @@ impl Runner<'_> {
 }
 
 /// The instant after `last`, once some time has `passed`: what the clock says, unless it was set
-/// back. Then time goes on all the same, or nothing would be tried again until the clock catches up.
+/// back. Then time goes on all the same, or nothing would be tried again until the clock catches
+/// up.
 fn next_instant(last: Micros, passed: Micros, clock: Micros) -> Micros {
     if clock < last { Micros(last.0.saturating_add(passed.0)) } else { clock }
 }

@@ -204,12 +204,15 @@ struct StoreConnection {
 }
 
 impl StoreConnection {
-    /// opendal trims keys and folds slashes, and so would answer for another key.
+    /// opendal trims keys, whatever the server could store, and so would answer for another key.
     fn check(location: &str) -> Result<(), Refusal> {
         location::check(location)?;
         match location.trim() == location {
             true => Ok(()),
-            false => Err(Refusal::new(Cause::Unsupported, format!("invalid location {location:?}: spaces around a key are not supported"))),
+            false => {
+                let problem = "this program can't use keys that begin or end with white space, in any bucket; rename the file";
+                Err(Refusal::new(Cause::Unsupported, format!("invalid location {location:?}: {problem}")))
+            }
         }
     }
 

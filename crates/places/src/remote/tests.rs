@@ -6,7 +6,8 @@ mod memory;
 mod openstack;
 mod server;
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -562,4 +563,33 @@ fn a_file_that_the_server_moved_elsewhere_is_not_written() {
     let refusal = web(&server, "webdav", &[]).write("file", 1, &mut &b"x"[..]).expect_err("it isn't there");
     assert!(refusal.cause == Cause::Fault && refusal.detail.contains("does not have it"), "{refusal}");
     assert_eq!(server.requests().last().map(|request| request.method.clone()).as_deref(), Some("DELETE"));
+}
+
+#[test]
+fn keys_that_begin_or_end_with_white_space_are_listed_and_refused_by_name() {
+    let server = memory::bucket();
+    for key in ["x", "x%20", "%20x", "d%20/%20y"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+        let request = format!("PUT /bucket/{key} HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\nconnection: close\r\n\r\n1");
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream.read_exact(&mut [0; 12]).expect("an answer");
+    }
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let mut connection = open("s3://bucket", &[("endpoint", &endpoint), ("anonymous", "true")]).connect().expect("a bucket");
+    let mut listed = Vec::new();
+    let result = connection.list(&mut |file| {
+        listed.push(file.location);
+        true
+    });
+    listed.sort();
+    assert_eq!((result, listed), (Ok(()), [" x", "d / y", "x", "x "].map(str::to_owned).to_vec()));
+    for (key, is_usable) in [("x", true), ("d / y", true), (" x", false), ("x ", false)] {
+        let results = [read(&mut *connection, key).map(drop), connection.write(key, 1, &mut &b"1"[..])];
+        for result in results {
+            match result {
+                Ok(()) => assert!(is_usable, "{key:?}"),
+                Err(refusal) => assert!(!is_usable && refusal.to_string().contains(&format!("{key:?}: this program")), "{refusal}"),
+            }
+        }
+    }
 }

@@ -266,9 +266,9 @@ impl Database {
         Ok(added)
     }
 
-    /// Lets files go before others, at once even if they failed: the file of each name, or all below a name that ends with a
-    /// slash. The result for a name is `None` if the inventory has no such file. A file that
-    /// several names select counts for the first of them.
+    /// Lets files go before others, at once even if they failed: the file of each name, or all
+    /// below a name that ends with a slash. The result for a name is `None` if the inventory has no
+    /// such file. A file that several names select counts for the first of them.
     ///
     /// # Errors
     /// [`DatabaseError`]. Then nothing has changed.

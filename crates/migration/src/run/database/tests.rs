@@ -333,7 +333,7 @@ fn a_file_that_failed_with_the_clock_ahead_does_not_wait_until_then() {
     assert_eq!(database.retries_after(100).expect("a number"), Some(Retries { files: 2, first: 160, last: 160 }));
     assert_eq!((database.retries_after(160).expect("none"), next(&mut database, 159)), (None, Some("a".into())));
     assert_eq!([(); 2].map(|()| next(&mut database, 160)), [Some("b".into()), Some("c".into())]);
-    // A user wants one now. It stays among those that failed, where a run that goes on looks for it.
+    // A user wants one now. It stays among those that failed, where a run looks for it.
     for _ in 0..2 {
         fail(&mut database);
         recall(&mut database, "c");
