@@ -102,6 +102,20 @@ def test_connections_are_tls_where_a_certificate_is_named(certified):
             urllib.request.urlopen(plain + "/-/health", timeout=10)
 
 
+def test_the_end_of_a_certificate_is_a_metric_and_a_wrong_key_is_named(certified):
+    with certified:
+        context = ssl.create_default_context(cafile=certified.archive / "certificate.pem")
+        with urllib.request.urlopen(certified.endpoint + "/-/metrics", context=context, timeout=10) as answer:
+            lines = dict(line.split() for line in answer.read().decode().splitlines() if line.startswith("fulgurite_tls"))
+        # It was made for one day.
+        left = float(lines["fulgurite_tls_certificate_expires_timestamp_seconds"]) - time.time()
+        assert 0 < left <= 86_400
+    key = certified.archive / "key.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True, capture_output=True)
+    refused = certified.run("serve")
+    assert refused.returncode == 1 and "key.pem can't be used for TLS: it is not the key" in refused.stderr, refused.stderr
+
+
 def test_a_policy_that_denies_connections_in_the_clear_lets_tls_in(certified, monkeypatch):
     monkeypatch.setenv("AWS_CA_BUNDLE", str(certified.archive / "certificate.pem"))
     resources = ["arn:aws:s3:::sealed", "arn:aws:s3:::sealed/*"]

@@ -60,6 +60,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     if let Some(listen) = serve.listen {
         settings.listen = listen;
     }
+    Server::check_certificate(&folder, &settings)?;
     let events = Arc::default();
     log::begin(serve.log_json || session.json, &events);
     raise_open_files(settings.connections);

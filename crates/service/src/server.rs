@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::health::events::EventLog;
 use crate::http::addressing::Domain;
 use crate::http::connections::{BusyBody, Connection, Connections};
 use crate::http::router::Router;
-use crate::http::tls::{self, TlsError};
+use crate::http::tls::{self, Certificate, TlsError};
 use crate::http::write_timeout::WriteTimeout;
 use crate::jobs;
 use crate::jobs::scrubbing;
@@ -124,6 +125,16 @@ pub struct Server {
 }
 
 impl Server {
+    /// Checks the certificate in the settings, before anything is created on disk. Relative paths
+    /// start at `home`.
+    ///
+    /// # Errors
+    /// [`ServeError::Tls`].
+    pub fn check_certificate(home: &Path, settings: &Settings) -> Result<(), ServeError> {
+        settings.tls.as_ref().map(|tls| Certificate::read(home, tls)).transpose()?;
+        Ok(())
+    }
+
     /// Opens the state, the gateway and the control socket. `events` has what is logged.
     ///
     /// # Panics
@@ -137,7 +148,8 @@ impl Server {
         settings: Settings,
         events: Arc<EventLog>,
     ) -> Result<Self, ServeError> {
-        let tls = settings.tls.as_ref().map(|tls| tls::acceptor(archive.home(), tls)).transpose()?;
+        let certificate = settings.tls.as_ref().map(|tls| Certificate::read(archive.home(), tls)).transpose()?.map(Arc::new);
+        let tls = certificate.as_ref().map(tls::acceptor).transpose()?;
         let state = Arc::new(State::open(archive)?);
         let limits = &state.archive().settings().limits;
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
@@ -146,6 +158,7 @@ impl Server {
         let library = Library::open(state.archive(), &state, &settings.library, traces.clone())?;
         let mut gateway = Gateway::new(state.clone(), &settings, &budget, library)?;
         (gateway.health.events, gateway.traces) = (events, traces);
+        gateway.health.certificate = certificate;
         let gateway = Arc::new(gateway);
         gateway.take_in_sets();
         // The first readiness probe must already report the true state of the disks.
@@ -234,7 +247,8 @@ impl Server {
         let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), stop.clone()));
         let jobs = tokio::spawn(jobs::run(gateway.clone(), self.settings.background.clone(), stop.clone()));
         let library = gateway.library.is_some().then(|| tokio::spawn(library::run_workers(gateway.clone(), stop.clone())));
-        [jobs, scrubbing].into_iter().chain(control).chain(library).collect()
+        let certificate = gateway.health.certificate.clone().map(|certificate| tokio::spawn(tls::watch(certificate, stop.clone())));
+        [jobs, scrubbing].into_iter().chain(control).chain(library).chain(certificate).collect()
     }
 
     /// Accepts connections, and serves each in a task of its own. Never returns.

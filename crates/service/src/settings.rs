@@ -49,8 +49,8 @@ connections_per_address = 512
 # only this machine can read them, by the name localhost or a loopback address, and not through a proxy.
 # metrics_token = "…"
 
-# The certificate and key (PEM) turn TLS on. Relative paths start at this folder. The server reads both
-# files when it starts.
+# The certificate and key (PEM) turn TLS on. Relative paths start at this folder. The server looks for
+# changes of both files each minute.
 # [tls]
 # certificate = "certificate.pem"
 # key = "key.pem"

@@ -218,6 +218,10 @@ impl Gateway {
             let help = "When the keys were last exported; 0 if never.";
             gauge("fulgurite_keys_last_export_timestamp_seconds", help, exported.last_ms.unwrap_or(0) / 1_000);
         }
+        if let Some(certificate) = &self.health.certificate {
+            let help = "When the TLS certificate expires, or the first one of its chain.";
+            gauge("fulgurite_tls_certificate_expires_timestamp_seconds", help, certificate.expires_s());
+        }
         let started = self.jobs.started_ms.div_euclid(1_000) as u64;
         gauge("fulgurite_start_timestamp_seconds", "When the server was started. Counters begin with 0 then.", started);
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.is_ready().into());

@@ -12,6 +12,8 @@ pub(crate) mod stores;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::http::tls::Certificate;
+
 /// What the server knows about its own health.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
@@ -26,6 +28,8 @@ pub(crate) struct Health {
     /// How many lost versions the last `verify` or `scrub` from the command line found; `None` if
     /// none ended since the start.
     command_lost_versions: Mutex<Option<u64>>,
+    /// The certificate that connections see, if they are encrypted.
+    pub(crate) certificate: Option<Arc<Certificate>>,
     /// Result of the last check of the stores.
     pub(crate) stores: stores::StoreChecks,
 }
