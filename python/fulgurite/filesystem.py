@@ -194,10 +194,8 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except NotListed as error:
             # A folder has no entry of its own.
             absent = error
-        for _entry in self._below(objects, root, name):
+        if self._has_content(objects, name) or not name:
             return _folder(root + name)
-        if not name:
-            return _folder(root)
         raise absent
 
     def exists(self, path: str, **options: Any) -> bool:
@@ -225,7 +223,7 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         objects, root, name = self._place(path)
         try:
             # A bucket may be empty.
-            if any(True for _ in self._below(objects, root, name)) or not name:
+            if self._has_content(objects, name) or not name:
                 return True
             # An archive may have a folder without content, or a catalogue with gaps.
             return isinstance(objects, Archive) and bool(self.info(path)["type"] == "directory")
@@ -279,15 +277,21 @@ class FulguriteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if not topdown:
             yield here
 
+    def _listed(self, objects: Objects, name: str) -> Iterator[Entry | Object | str]:
+        """What is listed directly in a folder, with the empty object that may mark it."""
+        prefix = f"{name}/" if name else ""
+        if isinstance(objects, Bucket):
+            return objects.list_folder(prefix)
+        return cast(Archive, objects).list_folder(prefix)
+
+    def _has_content(self, objects: Objects, name: str) -> bool:
+        """Whether a folder has anything, if only what marks it."""
+        return any(True for _ in self._listed(objects, name))
+
     def _below(self, objects: Objects, root: str, name: str) -> Iterator[dict[str, Any]]:
         """Files and folders directly in a folder; folders repeatedly."""
         prefix = f"{name}/" if name else ""
-        entries: Iterator[Entry | Object | str]
-        if isinstance(objects, Bucket):
-            entries = objects.list_folder(prefix)
-        else:
-            entries = cast(Archive, objects).list_folder(prefix)
-        for entry in entries:
+        for entry in self._listed(objects, name):
             if isinstance(entry, str):
                 # An empty component can't be told from its folder.
                 if entry.removeprefix(prefix) != "/":

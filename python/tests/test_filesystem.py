@@ -462,3 +462,26 @@ def test_a_folder_without_content_is_one(tmp_path):
     assert not files.isdir("d/a") and not files.isdir("nowhere") and not files.exists("nowhere")
     with pytest.raises(fulgurite.NotFound, match="it is a folder"):
         files.cat_file("d/nothing")
+
+
+def test_a_folder_that_only_an_empty_object_marks_is_one(tmp_path):
+    (tmp_path / "server").mkdir()
+    with Own(tmp_path / "server") as own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="bin")
+        for key in ["d/", "d/sub/", "e/", "e/file"]:
+            s3.put_object(Bucket="bin", Key=key, Body=b"file" if key.endswith("file") else b"")
+        server = {"endpoint": own.endpoint, "access_key": own.account.access_key, "secret_key": own.account.secret_key}
+        files = FulguriteFileSystem(**server, region=own.region)
+        for folder, below in {"bin/d": ["bin/d/sub"], "bin/d/sub": [], "bin/e": ["bin/e/file"]}.items():
+            for path in [folder, folder + "/"]:
+                assert files.info(path) == {"name": folder, "size": 0, "type": "directory"}
+                assert files.isdir(path) and files.exists(path) and not files.isfile(path)
+                assert files.ls(path, detail=False) == below
+        assert files.ls("bin", detail=False) == ["bin/d", "bin/e"] and files.find("bin") == ["bin/e/file"]
+        assert files.find("bin", withdirs=True) == ["bin", "bin/d", "bin/d/sub", "bin/e", "bin/e/file"]
+        assert files.glob("bin/*") == ["bin/d", "bin/e"] and files.du("bin") == 4
+        assert [names for _, *names in files.walk("bin")] == [[["d", "e"], []], [["sub"], []], [[], []], [[], ["file"]]]
+        files.get("bin/", f"{tmp_path}/got", recursive=True)
+        assert tree(tmp_path / "got") == {"d": None, "d/sub": None, "e": None, "e/file": b"file"}
+        assert not files.isdir("bin/absent") and not files.exists("bin/d/absent")
