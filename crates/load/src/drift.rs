@@ -19,16 +19,28 @@ pub struct Drift {
     pub memory: Option<f64>,
 }
 
+/// Why a run has no drift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoDrift {
+    /// It has too few windows.
+    #[error("it has fewer than {FEWEST} whole windows")]
+    TooShort,
+    /// In the first or the last third, most windows are without a success.
+    #[error("in most windows of its first or last third, nothing succeeded")]
+    NothingDone,
+}
+
 impl Drift {
-    /// The drift of a run; `None` if it has fewer than 10 whole windows, or a median of the first
-    /// third is missing or zero.
-    #[must_use]
-    pub fn of(windows: &[Window]) -> Option<Self> {
+    /// The drift of a run.
+    ///
+    /// # Errors
+    /// [`NoDrift`] says why there is none.
+    pub fn of(windows: &[Window]) -> Result<Self, NoDrift> {
         // The last window is seldom a whole one.
-        let whole = windows.split_last()?.1;
+        let whole = &windows[..windows.len().saturating_sub(1)];
         let settled = &whole[whole.len() / 10..];
         if whole.len() < FEWEST {
-            return None;
+            return Err(NoDrift::TooShort);
         }
         let third = settled.len() / 3;
         let (first, last) = (&settled[..third], &settled[settled.len() - third..]);
@@ -40,10 +52,11 @@ impl Drift {
             };
             Some(median(last)? / median(first)?).filter(|ratio| ratio.is_finite())
         };
-        Some(Self {
-            rate: ratio(&|window| Some(window.all.done as f64 / window.seconds))?,
-            p50: ratio(&|window| window.all.p50.map(|time| time.as_secs_f64()))?,
-            p99: ratio(&|window| window.all.p99.map(|time| time.as_secs_f64()))?,
+        let known = |measure: &dyn Fn(&Window) -> Option<f64>| ratio(measure).ok_or(NoDrift::NothingDone);
+        Ok(Self {
+            rate: known(&|window| Some(window.all.done as f64 / window.seconds))?,
+            p50: known(&|window| window.all.p50.map(|time| time.as_secs_f64()))?,
+            p99: known(&|window| window.all.p99.map(|time| time.as_secs_f64()))?,
             memory: ratio(&|window| window.server_memory.map(|bytes| bytes as f64)),
         })
     }
@@ -77,8 +90,8 @@ mod tests {
         // Windows 4 to 15 and 28 to 39.
         assert!((drift.rate - 660.0 / 900.0).abs() < 0.01 && (drift.p50 - 1.0).abs() < 1e-9, "{drift:?}");
         assert!((drift.p99 - 44.0 / 20.0).abs() < 0.1 && drift.memory.is_some_and(|memory| memory > 1.0), "{drift:?}");
-        assert_eq!(Drift::of(&windows(9, |_| 5)), None);
-        assert_eq!(Drift::of(&windows(40, |_| 0)), None, "nothing succeeded");
-        assert_eq!(Drift::of(&[]), None);
+        assert_eq!(Drift::of(&windows(9, |_| 5)), Err(NoDrift::TooShort));
+        assert_eq!(Drift::of(&windows(40, |_| 0)), Err(NoDrift::NothingDone));
+        assert_eq!(Drift::of(&[]), Err(NoDrift::TooShort));
     }
 }

@@ -25,7 +25,7 @@ mod report;
 mod run;
 mod target;
 
-pub use drift::Drift;
+pub use drift::{Drift, NoDrift};
 pub use figures::{Brief, Figures, Window};
 pub use objects::{Mix, NotAMix, Objects, Operation, Sizes};
 pub use page::page;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -87,6 +88,8 @@ pub struct Run {
     pub own: Usage,
     /// Whether it was stopped before its end.
     pub was_stopped: bool,
+    /// Requests of an open loop that were due when it was stopped and had not been sent.
+    pub unsent: u64,
     /// Whether it ended early because no object was left to read, replace or delete.
     pub ran_out: bool,
 }
@@ -222,8 +225,17 @@ pub fn play(load: &Load, target: &Target, objects: &Objects, progress: &mut dyn 
     let [server_before, own_before] = [server, Some(Process::own())].map(|process| process.and_then(Process::usage));
     // Clients of a folder block their threads.
     let threads = if target.blocks() { load.clients } else { load.threads.clamp(1, load.clients) };
+    let begin = Instant::now();
+    let arrivals = match load.pace {
+        Pace::Closed => None,
+        Pace::Open(rate) => {
+            let mean = Duration::try_from_secs_f64(1.0 / rate).unwrap_or(Duration::MAX / 1_000);
+            Some(Mutex::new(Arrivals { next: begin, mean, random: Random::new(!load.seed), unsent: 0 }))
+        }
+    };
+    let ran_out = AtomicBool::new(false);
     let shared =
-        Shared { load, target, objects, stop, begin: Instant::now(), begun: AtomicU64::new(0), ran_out: AtomicBool::new(false), threads };
+        Shared { load, target, objects, stop, begin, begun: AtomicU64::new(0), ran_out, arrivals, stopped: OnceLock::new(), threads };
     let (send, receive) = channel();
     let mut run = std::thread::scope(|scope| {
         for number in 0..threads {
@@ -239,6 +251,9 @@ pub fn play(load: &Load, target: &Target, objects: &Objects, progress: &mut dyn 
     run.seconds = shared.begin.elapsed().as_secs_f64();
     run.ran_out = shared.ran_out.load(Ordering::Relaxed);
     run.was_stopped = load.length != Length::UntilStopped && stop.load(Ordering::Relaxed);
+    if let Some(stopped) = shared.stopped.get() {
+        run.unsent = shared.arrivals().map_or(0, |mut arrivals| arrivals.count_unsent(*stopped));
+    }
     let used = |before: Option<Usage>, after: Option<Usage>| Some(Usage { cpu_s: after?.cpu_s - before?.cpu_s, ..after? });
     run.server = used(server_before, server.and_then(Process::usage)).map(|usage| {
         let most = run.windows.iter().filter_map(|window| window.server_memory).max().unwrap_or(0);
@@ -257,6 +272,11 @@ struct Shared<'a> {
     begin: Instant,
     begun: AtomicU64,
     ran_out: AtomicBool,
+    /// Of an open loop. All clients share them, so that the next one that is free takes the next
+    /// arrival, whichever thread it is on.
+    arrivals: Option<Mutex<Arrivals>>,
+    /// When a client first saw that the load was stopped.
+    stopped: OnceLock<Instant>,
     threads: usize,
 }
 
@@ -268,7 +288,20 @@ impl Shared<'_> {
             Length::Operations(count) => self.begun.fetch_add(1, Ordering::Relaxed) < count,
             Length::UntilStopped => true,
         };
-        goes_on && !self.stop.load(Ordering::Relaxed)
+        goes_on && !self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        let is_stopped = self.stop.load(Ordering::Relaxed);
+        if is_stopped {
+            self.stopped.get_or_init(Instant::now);
+        }
+        is_stopped
+    }
+
+    /// A poisoned lock is usable: it guards plain numbers.
+    fn arrivals(&self) -> Option<MutexGuard<'_, Arrivals>> {
+        self.arrivals.as_ref().map(|arrivals| arrivals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn window_at(&self, at: Instant) -> usize {
@@ -304,11 +337,14 @@ impl Recorder {
     }
 }
 
-/// The instants of an open loop, for one thread.
+/// The instants of an open loop.
 struct Arrivals {
+    /// The last one that was drawn.
     next: Instant,
     mean: Duration,
     random: Random,
+    /// Clients that were due to begin one when they saw that the load was stopped.
+    unsent: u64,
 }
 
 impl Arrivals {
@@ -316,21 +352,22 @@ impl Arrivals {
         self.next += self.mean.mul_f64(self.random.exponential());
         self.next
     }
+
+    /// How many were due at this instant and have not begun, drawn or not.
+    fn count_unsent(&mut self, at: Instant) -> u64 {
+        while self.next() <= at {
+            self.unsent += 1;
+        }
+        self.unsent
+    }
 }
 
 async fn thread(shared: &Shared<'_>, number: usize, send: Sender<Part>) {
-    let Shared { load, threads, .. } = *shared;
+    let (load, threads) = (shared.load, shared.threads);
     let recorder = Rc::new(RefCell::new(Recorder { thread: number, window: 0, operations: Default::default(), send }));
     let seed = load.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
-    let arrivals = match load.pace {
-        Pace::Closed => None,
-        Pace::Open(rate) => {
-            let mean = Duration::try_from_secs_f64(threads as f64 / rate).unwrap_or(Duration::MAX / 1_000);
-            Some(Rc::new(RefCell::new(Arrivals { next: shared.begin, mean, random: Random::new(!seed) })))
-        }
-    };
     let clients = (0..load.clients).filter(|client| client % threads == number);
-    let clients: FuturesUnordered<_> = clients.map(|index| client(shared, index, seed, recorder.clone(), arrivals.clone())).collect();
+    let clients: FuturesUnordered<_> = clients.map(|index| client(shared, index, seed, recorder.clone())).collect();
     let windows = async {
         loop {
             tokio::time::sleep(load.window).await;
@@ -344,15 +381,18 @@ async fn thread(shared: &Shared<'_>, number: usize, send: Sender<Part>) {
     recorder.borrow_mut().turn_to(None);
 }
 
-async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCell<Recorder>>, arrivals: Option<Rc<RefCell<Arrivals>>>) {
-    let Shared { load, objects, .. } = *shared;
+async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCell<Recorder>>) {
+    let (load, objects) = (shared.load, shared.objects);
     let mut random = Random::new(seed ^ (index as u64) << 32);
     let mut client = shared.target.client();
     loop {
         let mut begin = Instant::now();
-        if let Some(arrivals) = &arrivals {
-            let at = arrivals.borrow_mut().next();
+        let arrival = shared.arrivals().map(|mut arrivals| arrivals.next());
+        if let Some(at) = arrival {
             if !shared.goes_on(at) {
+                if at <= begin && shared.is_stopped() {
+                    shared.arrivals().into_iter().for_each(|mut arrivals| arrivals.unsent += 1);
+                }
                 return;
             }
             if at > begin {
@@ -362,7 +402,7 @@ async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCe
             } else {
                 begin = at;
             }
-            if shared.stop.load(Ordering::Relaxed) {
+            if shared.is_stopped() {
                 return;
             }
         } else if !shared.goes_on(begin) {
@@ -426,6 +466,8 @@ fn collect(shared: &Shared<'_>, parts: &Receiver<Part>, server: Option<Process>,
             let at_s = *window as f64 * length;
             let told = Window::new(at_s, (end - at_s).clamp(1e-6, length), operations, memory);
             progress.window(&told);
+            // Notes when.
+            shared.is_stopped();
             run.windows.push(told);
             open.pop_first();
         }

@@ -210,6 +210,31 @@ fn in_an_open_loop_waiting_for_a_free_client_counts() {
 }
 
 #[test]
+fn what_was_due_and_not_sent_when_an_open_loop_is_stopped_is_counted() {
+    let (_, endpoint) = Memory { takes: Duration::from_millis(40), ..Memory::default() }.start();
+    let target = target(&endpoint);
+    struct Stopper<'a>(&'a AtomicBool);
+    impl fulgurite_load::Progress for Stopper<'_> {
+        fn window(&mut self, window: &Window) {
+            self.0.store(window.at_s >= 0.3, Ordering::Relaxed);
+        }
+    }
+    for (rate, threads) in [(400.0, 1), (400.0, 2), (1.0, 2)] {
+        let stop = AtomicBool::new(false);
+        // Two clients can do 50 a second.
+        let window = Duration::from_millis(100);
+        let slow = Load { clients: 2, threads, window, pace: Pace::Open(rate), ..load("ingest", Length::UntilStopped) };
+        let run = play(&slow, &target, &objects(&[(10, 1)], 0), &mut Stopper(&stop), &stop);
+        let due = run.unsent + run.operations[Operation::Ingest.index()].done;
+        match rate > 100.0 {
+            // Far more than the clients could send.
+            true => assert!(run.unsent > 10 && due as f64 > 0.3 * rate / 2.0, "{} of {due}", run.unsent),
+            false => assert_eq!(run.unsent, 0),
+        }
+    }
+}
+
+#[test]
 fn a_stop_ends_a_load_and_its_operations_are_finished() {
     let (memory, endpoint) = Memory::default().start();
     let target = target(&endpoint);

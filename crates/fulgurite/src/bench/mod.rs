@@ -303,6 +303,9 @@ fn targets(asked: &Bench) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     for endpoint in &asked.endpoints {
         let (name, url) = named(endpoint, endpoint);
+        if name.is_empty() {
+            return Err(Misuse(format!("--endpoint {endpoint}: the name before the = is empty")).into());
+        }
         let of_name = |wanted: &str| profiles.iter().find(|(of, _)| of == wanted).map(|(_, profile)| profile.clone());
         let options = ServerOptions {
             bucket: asked.bucket.clone(),

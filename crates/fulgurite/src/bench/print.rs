@@ -172,8 +172,15 @@ pub(super) fn end(session: &Session, asked: &Bench, load: &Load, prefix: &str, t
             session.warn(&format!("{name}: no object was left before the load was over: give more with --objects"));
         }
         for run in *runs {
-            if let Some(drift) = Drift::of(&run.windows).filter(|_| load.length == Length::UntilStopped) {
-                session.say(&format!("{name}: {}", drift_text(&drift)));
+            if load.length == Length::UntilStopped {
+                session.say(&match Drift::of(&run.windows) {
+                    Ok(drift) => format!("{name}: {}", drift_text(&drift)),
+                    Err(why) => format!("{name}: no drift is known, since the run is of no use for that: {why}"),
+                });
+            }
+            if run.unsent > 0 {
+                let requests = text::phrase(run.unsent, "request was due and had", "requests were due and had");
+                session.say(&format!("{name}: {requests} not been sent when the load was stopped; they count nowhere"));
             }
         }
         if runs.len() < asked.rounds as usize || runs.iter().any(|run| run.was_stopped) {
@@ -227,8 +234,9 @@ fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
     let run = |run: &Run| {
         let operations: serde_json::Map<String, Json> =
             tried(run).map(|(name, figures)| (name.name().to_owned(), operation(run, figures))).collect();
-        let drift =
-            Drift::of(&run.windows).map(|drift| json!({ "rate": drift.rate, "p50": drift.p50, "p99": drift.p99, "memory": drift.memory }));
+        let drift = Drift::of(&run.windows);
+        let no_drift = drift.err().map(|why| why.to_string());
+        let drift = drift.ok().map(|drift| json!({ "rate": drift.rate, "p50": drift.p50, "p99": drift.p99, "memory": drift.memory }));
         json!({
             "seconds": run.seconds,
             "operations": operations,
@@ -237,11 +245,17 @@ fn json_of(load: &Load, prefix: &str, targets: &[(&str, &[Run])]) -> Json {
             "own_cpu": run.own.cpu_s / run.seconds,
             "stopped": run.was_stopped,
             "ran_out": run.ran_out,
+            "unsent": run.unsent,
             "drift": drift,
+            "no_drift": no_drift,
             "windows": run.windows.iter().map(window).collect::<Vec<_>>(),
         })
     };
     let targets: Vec<Json> =
         targets.iter().map(|(name, runs)| json!({ "name": name, "rounds": runs.iter().map(run).collect::<Vec<_>>() })).collect();
-    json!({ "workload": load.mix.to_string(), "clients": load.clients, "bulk": load.bulk, "prefix": prefix, "targets": targets })
+    let rate = if let Pace::Open(rate) = load.pace { Some(rate) } else { None };
+    json!({
+        "workload": load.mix.to_string(), "clients": load.clients, "bulk": load.bulk, "rate": rate, "seed": load.seed, "prefix": prefix,
+        "targets": targets,
+    })
 }

@@ -174,6 +174,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("audit read", &["node", "name"], Some(1)),
         ("audit url", &["node", "name"], Some(1)),
         ("bench", &["--endpoint=nowhere"], Some(2)),
+        ("bench", &["--endpoint==http://localhost:1"], Some(2)),
         ("ingest folder", &["nowhere", "--endpoint=nowhere", "--bucket=b"], Some(2)),
         ("ingest kafka", &["--topic=t", "--brokers=nowhere:1", "--endpoint=nowhere", "--bucket=b"], Some(2)),
         ("retrieve", &["nowhere", "--to=folder", "--endpoint=nowhere", "--bucket=b"], Some(2)),
