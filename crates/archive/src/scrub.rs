@@ -185,7 +185,10 @@ impl<'a> Scrub<'a> {
         let (platters, why) = match wrong.len() {
             0 => return,
             wrong if is_lost => (wrong, Irreparable::Lost),
-            wrong if find_set_header(self.archive, set).is_err() => (wrong, Irreparable::NoHeader),
+            // One that is out of reach may have a header.
+            wrong if findings.iter().all(|of| of.hindrance().is_none()) && find_set_header(self.archive, set).is_err() => {
+                (wrong, Irreparable::NoHeader)
+            }
             _ => (without_store(), Irreparable::NoStore),
         };
         if platters > 0 {

@@ -371,7 +371,7 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
     if misnamed > 0 && replace.is_none() {
         parts.push(format!(
             "{}, see above: rename or move {}, and verify again",
-            phrase(misnamed, "platter has a file that is another one", "platters have files that are others"),
+            phrase(misnamed, "platter's file is another platter", "platters' files are other platters"),
             if misnamed == 1 { "it" } else { "them" },
         ));
     }

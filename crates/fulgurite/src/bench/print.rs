@@ -175,7 +175,7 @@ pub(super) fn end(session: &Session, asked: &Bench, load: &Load, prefix: &str, t
             if load.length == Length::UntilStopped {
                 session.say(&match Drift::of(&run.windows) {
                     Ok(drift) => format!("{name}: {}", drift_text(&drift)),
-                    Err(why) => format!("{name}: no drift is known, since the run is of no use for that: {why}"),
+                    Err(why) => format!("{name}: the drift of this run isn't known: {why}"),
                 });
             }
             if run.unsent > 0 {

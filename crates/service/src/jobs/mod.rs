@@ -346,7 +346,7 @@ impl Gateway {
         };
         let removals_age = self.jobs.removals_age(totals.tombstones > 0);
         // Some of them may be on platters, and stay staged for another reason.
-        let removals = if removals_age < flush_after { Ok(Vec::new()) } else { self.archive.catalogue().unwritten_tombstones() };
+        let removals = if removals_age < flush_after { Ok(Vec::new()) } else { self.archive.reading().unwritten_tombstones() };
         let removals = match removals {
             Ok(removals) => removals.len() as u64,
             Err(error) => {
