@@ -1,8 +1,8 @@
 //! Platter files under wrong names: restored from a backup by hand, or copied over one another.
 //!
 //! Such a file is read as the platter of its name, and then all of it is wrong. It may be the only
-//! copy of the platter that it really is, so nothing overwrites it, and nothing that it may hold is
-//! called lost.
+//! copy of the platter that it really is, so nothing overwrites it unless that platter is whole
+//! under its own name, and nothing that it may hold is called lost.
 
 use std::collections::HashSet;
 use std::fmt;

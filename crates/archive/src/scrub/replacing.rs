@@ -9,7 +9,7 @@ use fulgurite_format::{Header, find_header};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
 use super::misnamed::MisnamedPlatter;
-use super::reading::{read_headers, read_tracks, record};
+use super::reading::{read_headers, read_platter, read_tracks, record};
 use super::{PlatterFinding, PlatterState, set_with};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterPlace, SetDescription};
@@ -151,7 +151,9 @@ impl Replacing<'_> {
             Ok(Some(file)) => MisnamedPlatter::of(&*file, place.platter, store.name(), archive.id()),
             _ => None,
         };
-        if let Some(file) = misnamed(target) {
+        if let Some(file) = misnamed(target)
+            && (file.is_foreign || !is_whole(archive, file.is)?)
+        {
             return Err(ArchiveError::NameTaken { platter: place.platter, store: target.name().to_owned(), what: file.to_string() });
         }
         let mut sink = self.write(reader, watcher)?;
@@ -212,6 +214,17 @@ impl Replacing<'_> {
         read_headers(&*file, set, &mut finding);
         Ok(finding)
     }
+}
+
+/// Whether a platter of this archive is whole under its own name. Then a file of another name that
+/// is this platter, too, is only a copy.
+fn is_whole(archive: &Archive, platter: PlatterId) -> Result<bool, ArchiveError> {
+    let (set, position) = match set_with(archive, platter) {
+        Err(ArchiveError::UnknownPlatter(_)) => return Ok(false),
+        found => found?,
+    };
+    let (finding, _) = read_platter(archive, &OpenSet::for_verification(archive, &set), position, &Unwatched)?;
+    Ok(matches!(finding.state(), PlatterState::Sound | PlatterState::Elsewhere))
 }
 
 /// A good header of a set.

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::{Platter, Sandbox, noise};
 
 /// Two sets of 2+1 on three stores, with four files each in `one` and `two`, and the platters of
-/// each set.
+/// each set by store.
 fn with_two_sets() -> (Sandbox, Vec<Platter>, Vec<Platter>) {
     let place = Sandbox::new(3, &["--set=2+1", "--clear-text"]);
     for name in ["one", "two"] {
@@ -15,7 +15,9 @@ fn with_two_sets() -> (Sandbox, Vec<Platter>, Vec<Platter>) {
         place.good(&["put", name, "--flush"]);
     }
     let mut first = place.platters();
-    let second = first.split_off(3);
+    let mut second = first.split_off(3);
+    // Which store has which position depends on the free space that each has at the moment.
+    [&mut first, &mut second].into_iter().for_each(|set| set.sort_by(|a, b| a.store.cmp(&b.store)));
     (place, first, second)
 }
 
@@ -64,6 +66,24 @@ fn a_scrub_does_not_overwrite_a_platter_of_another_archive() {
     assert!(fs::read(&first[1].file).expect("readable") == kept);
     fs::remove_file(&first[1].file).expect("removed");
     place.good(&["scrub"]);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn a_copy_of_a_whole_platter_under_another_name_is_replaced_and_the_only_one_is_not() {
+    let (place, first, second) = with_two_sets();
+    let original = fs::read(&second[0].file).expect("readable");
+    fs::write(&first[1].file, &original).expect("written");
+    place.good(&["scrub"]);
+    place.good(&["verify", "--objects"]);
+    fs::write(&first[1].file, &original).expect("written");
+    fs::write(&second[0].file, &original[..original.len() / 2]).expect("written");
+    let ran = place.run(&["recover", &first[1].id]);
+    ran.fails_with(1, "is taken by a file on store d2");
+    assert!(fs::read(&first[1].file).expect("readable") == original);
+    // Once the other one is recovered, it is only a copy.
+    place.good(&["recover", &second[0].id]);
+    place.good(&["recover", &first[1].id]);
     place.good(&["verify", "--objects"]);
 }
 

@@ -128,6 +128,12 @@ fn write_sets(out: &mut String, states: SetStates) {
     }
 }
 
+fn write_certificate(out: &mut String, expires_s: u64) {
+    let name = "fulgurite_tls_certificate_expires_timestamp_seconds";
+    write_header(out, name, "gauge", "When the TLS certificate expires, or the first one of its chain.");
+    let _ = writeln!(out, "{name} {expires_s}");
+}
+
 fn write_library(out: &mut String, metrics: &LibraryMetrics) {
     for (name, help, value) in [
         ("fulgurite_library_requests_open", "Restores that are in the library.", metrics.requests_open),
@@ -198,6 +204,9 @@ impl Gateway {
     pub(crate) fn render_metrics(&self, metrics: &Metrics) -> String {
         let mut out = String::new();
         metrics.write(&mut out);
+        if let Some(certificate) = &self.health.certificate {
+            write_certificate(&mut out, certificate.expires_s());
+        }
         let mut gauge = |name: &str, help: &str, value: u64| {
             write_header(&mut out, name, "gauge", help);
             let _ = writeln!(out, "{name} {value}");
@@ -217,10 +226,6 @@ impl Gateway {
             gauge("fulgurite_keys_since_export", help, exported.keys_since);
             let help = "When the keys were last exported; 0 if never.";
             gauge("fulgurite_keys_last_export_timestamp_seconds", help, exported.last_ms.unwrap_or(0) / 1_000);
-        }
-        if let Some(certificate) = &self.health.certificate {
-            let help = "When the TLS certificate expires, or the first one of its chain.";
-            gauge("fulgurite_tls_certificate_expires_timestamp_seconds", help, certificate.expires_s());
         }
         let started = self.jobs.started_ms.div_euclid(1_000) as u64;
         gauge("fulgurite_start_timestamp_seconds", "When the server was started. Counters begin with 0 then.", started);
@@ -431,7 +436,8 @@ mod tests {
         let metrics = Metrics::default();
         metrics.count(&Method::GET, StatusCode::OK, Duration::from_millis(1), 10);
         let mut text = test.gateway.render_metrics(&metrics);
-        // A server has these only with a library.
+        // A server has this only with TLS, and the next ones with a library.
+        write_certificate(&mut text, 1);
         let of_library = LibraryMetrics {
             requests_open: 1,
             set_back: 2,
