@@ -95,5 +95,8 @@ mod tests {
         drop(turns);
         let listed = soon(listing).await.expect("no panic").expect("listed");
         assert_eq!(listed.output.key_count, Some(2));
+        let thread = |_: &Namespace, _| Ok(std::thread::current().id());
+        let listing = soon(test.gateway.clone().list_in_turn(s3_request(Method::GET, ()), thread)).await;
+        assert_ne!(listing.expect("listed"), std::thread::current().id());
     }
 }
