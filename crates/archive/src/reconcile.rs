@@ -6,7 +6,9 @@ use fulgurite_domain::VersionId;
 use fulgurite_format::HEAD_BYTES;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Change, FoundVersion, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionRowId, Versions};
+use crate::catalogue::{
+    Change, FoundVersion, NewVersion, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionRowId, Versions,
+};
 use crate::paging::Pager;
 use crate::rebuild::{Scanned, scan_staging, was_staging_unseen};
 use crate::remove::finish_removals;
@@ -114,19 +116,19 @@ fn adopt_staged(archive: &Archive, existing: &[u64], used: &[u64]) -> Result<(),
         Some(&end) => position >= end,
         None => used.binary_search(&segment).is_err(),
     };
-    let mut scanned = scan_staging(archive, &new, &is_new, &Unwatched)?;
+    let (mut versions, mut scanned) = scan(archive, &new, &is_new)?;
     if scanned.unlisted.iter().any(|version| version.why == Unlisted::Incomplete) {
         // The missing parts may be in other segments.
-        scanned = scan_staging(archive, existing, &is_new, &Unwatched)?;
+        (versions, scanned) = scan(archive, existing, &is_new)?;
     }
-    drop_removed(archive, &mut scanned)?;
+    drop_removed(archive, &mut versions, &mut scanned)?;
     let completed = completed_removals(archive, &scanned.tombstones)?;
-    let kept = acknowledged(&scanned, &completed, tails);
+    let kept = acknowledged(&versions, &scanned, &completed, tails);
     if !completed.is_empty() {
         let removed = rows_of(archive, &completed)?;
         archive.catalogue().commit_delete(&removed, &completed)?;
     }
-    let found: Vec<FoundVersion> = scanned.versions.into_iter().map(FoundVersion::Staged).collect();
+    let found: Vec<FoundVersion> = versions.into_iter().map(FoundVersion::Staged).collect();
     for batch in found.chunks(BATCH) {
         archive.catalogue().adopt_versions(batch)?;
     }
@@ -137,12 +139,25 @@ fn adopt_staged(archive: &Archive, existing: &[u64], used: &[u64]) -> Result<(),
     Ok(archive.catalogue().commit(&Change { ends: kept, ..Change::default() })?)
 }
 
+/// Scans segments. Versions with a tombstone in them are dropped.
+fn scan(archive: &Archive, segments: &[u64], is_new: &dyn Fn(u64, u64) -> bool) -> Result<(Vec<NewVersion>, Scanned), ArchiveError> {
+    let mut versions = Vec::new();
+    let mut scanned = scan_staging(archive, segments, is_new, &Unwatched, &mut |version| {
+        versions.push(version);
+        Ok(())
+    })?;
+    let Scanned { tombstones, unlisted, .. } = &mut scanned;
+    versions.retain(|version| !tombstones.contains_key(&version.id));
+    unlisted.retain(|version| !tombstones.contains_key(&version.id));
+    Ok((versions, scanned))
+}
+
 /// Drops versions that were removed, and those whose put was cut short.
-fn drop_removed(archive: &Archive, scanned: &mut Scanned) -> Result<(), ArchiveError> {
+fn drop_removed(archive: &Archive, versions: &mut Vec<NewVersion>, scanned: &mut Scanned) -> Result<(), ArchiveError> {
     // By a tombstone in staging or on platters: a rebuild drops such versions, and their segments
     // may still exist.
     let mut removed: HashSet<VersionId> = HashSet::new();
-    for id in scanned.versions.iter().map(|version| version.id).chain(scanned.unlisted.iter().map(|version| version.id)) {
+    for id in versions.iter().map(|version| version.id).chain(scanned.unlisted.iter().map(|version| version.id)) {
         if archive.catalogue().is_removed(id)? {
             removed.insert(id);
         }
@@ -153,14 +168,14 @@ fn drop_removed(archive: &Archive, scanned: &mut Scanned) -> Result<(), ArchiveE
         !is_torn && !removed.contains(&version.id)
     });
     scanned.unlisted = unlisted;
-    scanned.versions.retain(|version| !removed.contains(&version.id));
+    versions.retain(|version| !removed.contains(&version.id));
     Ok(())
 }
 
 /// The ends of the records to keep, for those `tails` in which everything else can be cut off.
-fn acknowledged(scanned: &Scanned, completed: &[StagedTombstone], tails: Vec<SegmentEnd>) -> Vec<SegmentEnd> {
+fn acknowledged(versions: &[NewVersion], scanned: &Scanned, completed: &[StagedTombstone], tails: Vec<SegmentEnd>) -> Vec<SegmentEnd> {
     let mut kept: HashMap<u64, u64> = tails.into_iter().map(|tail| (tail.segment, tail.bytes)).collect();
-    for version in &scanned.versions {
+    for version in versions {
         for place in version.data.iter().map(|data| data.place).chain([version.record_place]) {
             if let Some(end) = kept.get_mut(&place.segment) {
                 let after = place.offset + u64::from(place.bytes).next_multiple_of(HEAD_BYTES as u64);

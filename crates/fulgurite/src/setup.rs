@@ -242,7 +242,7 @@ fn say_rebuilt(session: &Session, report: &RebuildReport, own: OwnVersions) {
         count(report.sets, "set"),
         phrase(report.missing, "platter was", "platters were"),
     ));
-    session.say(&format!("Found {} on platters and {} in staging.", versions(report.archived), report.staged));
+    session.say(&format!("Found {} on platters and {}.", versions(report.archived), phrase(report.staged, "in staging", "in staging")));
     own.included().inspect(|text| session.say(text));
     if report.deleted > 0 {
         session.say(&format!("Left out {} removed according to tombstones.", versions(report.deleted)));

@@ -113,8 +113,13 @@ impl Rebuild<'_> {
         let text = format!("{} in staging were released before: only what is on no platter is taken from them", count_of(segments.len()));
         self.watcher.trouble(Trouble::Note(&text));
         let lost = lost_platters(earlier).map_err(Stopped::Earlier)?;
-        for version in scan_staging(self.archive, segments, &|_, _| true, self.watcher)?.versions {
-            if self.tombstones.contains_key(&version.id) {
+        let mut found = Vec::new();
+        let scanned = scan_staging(self.archive, segments, &|_, _| true, self.watcher, &mut |version| {
+            found.push(version);
+            Ok(())
+        })?;
+        for version in found {
+            if self.tombstones.contains_key(&version.id) || scanned.tombstones.contains_key(&version.id) {
                 continue;
             }
             let Some(row) = earlier.version(&version.record.name, version.id).map_err(Stopped::Earlier)? else { continue };

@@ -10,19 +10,15 @@ use super::platters::FoundSet;
 use super::record::open_record;
 use super::run::Rebuild;
 use crate::archive::ArchiveError;
-use crate::catalogue::{ArchivedVersion, Extent, FoundVersion, NewVersion, Unlisted, UnlistedVersion};
+use crate::catalogue::{ArchivedVersion, Extent, FoundVersion, NewVersion, Unlisted, UnlistedVersion, Versions};
+use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::tables::{TableTrouble, read_table};
 use crate::watch::Trouble;
 
 impl Rebuild<'_> {
     /// Reads the file tables of all sets, and records the versions on platters and in staging.
-    pub(super) fn read_platters(
-        &mut self,
-        sets: &[FoundSet],
-        staged: Vec<NewVersion>,
-        unlisted: Vec<UnlistedVersion>,
-    ) -> Result<(), ArchiveError> {
+    pub(super) fn read_platters(&mut self, sets: &[FoundSet], unlisted: Vec<UnlistedVersion>) -> Result<(), ArchiveError> {
         let rebuilding = Mutex::new(());
         let mut reader = SetReader::new(&rebuilding, self.archive.threads());
         let mut tables = Vec::new();
@@ -43,7 +39,8 @@ impl Rebuild<'_> {
             }
         }
         self.archive.catalogue().adopt_archived_tombstones(&std::mem::take(&mut self.archived_tombstones))?;
-        self.adopt_staged(staged, unlisted)?;
+        self.settle_staged(unlisted)?;
+        let staged = self.archive.catalogue().totals()?.versions;
         // Reliable sets come first, so that a doubtful set is only needed for versions found
         // nowhere else.
         for doubtful in [false, true] {
@@ -53,6 +50,8 @@ impl Rebuild<'_> {
             self.adopt_unlisted_batch_of(1)?;
             self.adopt_completed(sets, doubtful)?;
         }
+        // Of versions that are in staging too, that copy counts, and was counted.
+        self.report.archived = self.archive.catalogue().totals()?.versions - staged;
         self.unlist_partial()
     }
 
@@ -124,21 +123,38 @@ impl Rebuild<'_> {
         Ok(self.archive.catalogue().adopt_unlisted(&[table])?)
     }
 
-    fn adopt_staged(&mut self, staged: Vec<NewVersion>, unlisted: Vec<UnlistedVersion>) -> Result<(), ArchiveError> {
-        for version in staged {
-            let id = version.id;
-            if self.tombstones.contains_key(&id) {
-                self.report.deleted += 1;
-                continue;
-            }
-            self.report.staged += 1;
-            self.staged.insert(id);
-            self.only_in_doubtful.remove(&id);
-            self.batch.push(FoundVersion::Staged(version));
-            self.adopt_batch_of(BATCH)?;
-        }
+    /// Hands a version in staging to the catalogue. [`settle_staged`](Self::settle_staged) takes it
+    /// back if it was removed.
+    pub(super) fn adopt_staged(&mut self, version: NewVersion) -> Result<(), ArchiveError> {
+        self.batch.push(FoundVersion::Staged(version));
+        self.adopt_batch_of(BATCH)
+    }
+
+    /// Takes removed versions back from the catalogue, when all tombstones are known and it has
+    /// only the versions in staging.
+    fn settle_staged(&mut self, mut unlisted: Vec<UnlistedVersion>) -> Result<(), ArchiveError> {
         self.adopt_batch_of(1)?;
-        self.unlisted.extend(unlisted.into_iter().filter(|version| !self.tombstones.contains_key(&version.id)));
+        let archive = self.archive;
+        if !(self.tombstones.is_empty() && self.only_in_doubtful.is_empty()) {
+            let mut pages = Pager::default();
+            while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, BATCH))? {
+                let mut removed = Vec::new();
+                for row in page {
+                    self.only_in_doubtful.remove(&row.id);
+                    if self.tombstones.contains_key(&row.id) {
+                        self.deleted.insert(row.id);
+                        removed.push(row.row_id);
+                    }
+                }
+                if !removed.is_empty() {
+                    archive.catalogue().commit_delete(&removed, &[])?;
+                }
+            }
+        }
+        self.report.staged = archive.catalogue().staged_totals()?.versions;
+        let removed = unlisted.extract_if(.., |version| self.tombstones.contains_key(&version.id));
+        self.deleted.extend(removed.map(|version| version.id));
+        self.unlisted.extend(unlisted);
         self.adopt_unlisted_batch_of(1)
     }
 
@@ -220,8 +236,6 @@ impl Rebuild<'_> {
 
     fn adopt_archived(&mut self, version: ArchivedVersion) -> Result<(), ArchiveError> {
         self.only_in_doubtful.remove(&version.id);
-        // If it is in staging too, that copy counts, and was counted.
-        self.report.archived += u64::from(!self.staged.contains(&version.id));
         self.batch.push(FoundVersion::Archived(version));
         self.adopt_batch_of(BATCH)
     }

@@ -6,7 +6,7 @@ use fulgurite_domain::{PlatterId, SetId, VersionId};
 
 use super::earlier::{Earlier, EarlierSets, OldCopies};
 use super::platters::{FoundSet, SetlessPlatter};
-use super::staging::{Scanned, scan_staging};
+use super::staging::scan_staging;
 use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_places, unseen_stores};
 use super::{RebuildReport, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
@@ -30,8 +30,6 @@ pub(super) struct Rebuild<'a> {
     pub(super) lists_all: bool,
     /// Unreadable file tables of which the earlier catalogue lists the content.
     pub(super) known_tables: Vec<UnlistedVersion>,
-    /// Versions in staging.
-    pub(super) staged: HashSet<VersionId>,
     /// Removed versions, with the segment of their tombstone; 0 if it is in no segment.
     pub(super) tombstones: HashMap<VersionId, u64>,
     /// Versions found only in doubtful sets so far.
@@ -40,7 +38,7 @@ pub(super) struct Rebuild<'a> {
     pub(super) needed_sets: HashSet<SetId>,
     /// Versions of which parts were found so far.
     pub(super) partial: HashMap<VersionId, ArchivedVersion>,
-    /// Removed versions that file tables still list.
+    /// Removed versions that staging or file tables still list.
     pub(super) deleted: HashSet<VersionId>,
     /// Removed versions whose tombstone is in no segment and, so far, on no platter.
     pub(super) unlocated: HashSet<VersionId>,
@@ -62,7 +60,6 @@ impl<'a> Rebuild<'a> {
             unreadable_tables: HashSet::new(),
             lists_all: false,
             known_tables: Vec::new(),
-            staged: HashSet::new(),
             tombstones: HashMap::new(),
             only_in_doubtful: HashSet::new(),
             needed_sets: HashSet::new(),
@@ -77,7 +74,7 @@ impl<'a> Rebuild<'a> {
 
     pub(super) fn run(mut self, earlier: &mut Earlier<'_>) -> Result<RebuildReport, ArchiveError> {
         self.watcher.stage("reading staging", None);
-        let (scanned, spare_copies, known) = self.read_staging(earlier)?;
+        let (unlisted, spare_copies, known) = self.read_staging(earlier)?;
         self.watcher.stage("reading headers", None);
         let sets = self.look_for_sets(&known, earlier)?;
         let others = earlier.query(unseen_places);
@@ -86,7 +83,7 @@ impl<'a> Rebuild<'a> {
             let why = "platters of some sets are on no store, as when the archive was attached".to_owned();
             self.report.add_others(why);
         }
-        self.read_platters(&sets, scanned.versions, scanned.unlisted)?;
+        self.read_platters(&sets, unlisted)?;
         self.adopt_unknown(spare_copies)?;
         self.keep_tombstones()?;
         if earlier.catalogue.is_some() && !earlier.is_damaged {
@@ -104,7 +101,7 @@ impl<'a> Rebuild<'a> {
             self.report.unseen.retain(|unseen| unseen.place != UnseenPlace::Others);
         }
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed_sets.contains(&found.description.id)))?;
-        self.report.deleted += scanned.removed + self.deleted.len() as u64;
+        self.report.deleted = self.deleted.len() as u64;
         self.destroy_keys_of_removed()?;
         // Keys newer than all that the earlier catalogue knew belong to what was put since.
         let knew_all = !had_others && !earlier.is_damaged;
@@ -119,23 +116,24 @@ impl<'a> Rebuild<'a> {
         Ok(self.report)
     }
 
-    /// Reads the segments, and what the earlier catalogue tells about them. Also returns the
-    /// versions in old copies of released segments that count only if they are on no platter, and
-    /// the sets that the earlier catalogue knew.
-    fn read_staging(&mut self, earlier: &mut Earlier<'_>) -> Result<(Scanned, Vec<NewVersion>, EarlierSets), ArchiveError> {
+    /// Reads the segments, and what the earlier catalogue tells about them. Returns the versions
+    /// that can't be listed, those in old copies of released segments that count only if they are
+    /// on no platter, and the sets that the earlier catalogue knew.
+    fn read_staging(&mut self, earlier: &mut Earlier<'_>) -> Result<(Vec<UnlistedVersion>, Vec<NewVersion>, EarlierSets), ArchiveError> {
         let existing = self.archive.staging().segments()?;
         let old = earlier.read(|earlier| self.carry_released(earlier, &existing))?.unwrap_or_default();
         self.segments = existing.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
-        let mut scanned = scan_staging(self.archive, &self.segments, &|_, _| true, self.watcher)?;
-        self.tombstones = std::mem::take(&mut scanned.tombstones);
-        self.damaged_segments = std::mem::take(&mut scanned.damaged);
+        let (archive, watcher, segments) = (self.archive, self.watcher, self.segments.clone());
+        let scanned = scan_staging(archive, &segments, &|_, _| true, watcher, &mut |version| self.adopt_staged(version))?;
+        self.tombstones = scanned.tombstones;
+        self.damaged_segments = scanned.damaged;
         let mut known = earlier.query(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
         self.unlocated = std::mem::take(&mut known.unlocated);
         self.unreadable_tables = std::mem::take(&mut known.unreadable_tables);
         self.lists_all = known.lists_all;
-        let OldCopies { mut needed, spare_copies } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
-        scanned.versions.append(&mut needed);
-        Ok((scanned, spare_copies, known))
+        let OldCopies { needed, spare_copies } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
+        needed.into_iter().try_for_each(|version| self.adopt_staged(version))?;
+        Ok((scanned.unlisted, spare_copies, known))
     }
 
     /// Finds the sets on the stores. Those that the earlier catalogue ignores count as unfinished.

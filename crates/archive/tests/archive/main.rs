@@ -7,6 +7,7 @@ mod a_failing_disk_loses_nothing_acknowledged;
 mod a_flipped_bit_never_gives_a_wrong_byte;
 mod a_killed_process_loses_nothing_acknowledged;
 mod a_random_walk_loses_nothing_acknowledged;
+mod a_rebuild_leaves_out_what_was_removed;
 mod a_repair_that_fails_makes_nothing_worse;
 mod an_intake_acknowledges_each_client;
 mod an_opened_object_is_read_to_its_end;
