@@ -212,7 +212,7 @@ pub(crate) fn rebuild(session: &Session, without_unseen: bool) -> Result<Outcome
     progress.finish();
     session.answer(|| json!({
         "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
-        "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
+        "staged": report.staged, "deleted": report.deleted, "lost_sets": report.lost_sets, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
         "no_key": report.no_key, "carried_over": report.carried_over, "shared_numbers": shared, "own_versions": own.versions, "gone": report.gone, "lost": progress.take_lost(),
         "unseen": report.unseen.iter().map(|unseen| unseen.place.to_string()).collect::<Vec<_>>(), "surplus_keys": report.surplus_keys, "old_catalogue": report.kept,
     }));
@@ -258,6 +258,9 @@ fn say_rebuilt(session: &Session, report: &RebuildReport, own: OwnVersions) {
     }
     if report.incomplete + report.gone > 0 {
         session.say(&format!("Lost: {}, named above.", versions(report.incomplete + report.gone)));
+    }
+    if report.lost_sets > 0 {
+        session.say(&format!("Lost: what is on {}, named above.", count(report.lost_sets, "set")));
     }
     if report.lost_tables > 0 {
         session.say(&format!("Unknown: the content of {} whose file table can't be read.", count(report.lost_tables, "platter")));

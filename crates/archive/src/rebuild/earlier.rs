@@ -10,8 +10,8 @@ use super::staging::scan_staging;
 use super::{BATCH, UnseenPlace, lost_platters};
 use crate::archive::ArchiveError;
 use crate::catalogue::{
-    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, SetDescription, SetState, Unlisted, UnlistedVersion, VersionRow,
-    Versions,
+    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, PlatterPlace, SetDescription, SetState, Unlisted,
+    UnlistedVersion, VersionRow, Versions,
 };
 use crate::paging::Pager;
 use crate::watch::{Trouble, Watcher};
@@ -182,6 +182,7 @@ impl Rebuild<'_> {
             if set.state == SetState::Complete && !known.contains(&set.description.id) {
                 self.report.sets += 1;
                 self.report.missing += set.description.platters.len() as u64;
+                self.report_lost(&set.description);
                 self.archive.catalogue().adopt_set(&set.description).map_err(ArchiveError::from)?;
             }
         }
@@ -220,6 +221,27 @@ impl Rebuild<'_> {
             self.archive.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
         }
         self.carry_unlisted(earlier, missed)
+    }
+
+    /// Reports a set that is carried over although too many of its platters are gone. Platters that
+    /// may be where this rebuild did not look, or be good all the same, are not gone.
+    fn report_lost(&mut self, set: &SetDescription) {
+        let sees_all = self.report.unseen.is_empty();
+        let unseen =
+            |store: &str| self.report.unseen.iter().any(|unseen| matches!(&unseen.place, UnseenPlace::Store(name) if name == store));
+        let was_read = |store: &str| sees_all || (self.archive.store(store).is_some() && !unseen(store));
+        let is_gone = |place: &&PlatterPlace| was_read(&place.store) && !self.may_be_good.contains(&place.platter);
+        let gone = set.platters.iter().filter(is_gone).count();
+        if gone > usize::from(set.shape.redundancy) {
+            let text = format!(
+                "set {0}: {gone} of its {1} platters are missing or have no good header, so what is on it is lost. The earlier catalogue's list \
+                 of its versions is kept. `fulgurite catalogue forget --set {0}` gives the set up once no object needs it",
+                set.id,
+                set.platters.len(),
+            );
+            self.watcher.trouble(Trouble::Note(&text));
+            self.report.lost_sets += 1;
+        }
     }
 
     /// Reports a staged version that scanning the segments should have found but didn't: part of it

@@ -55,6 +55,8 @@ pub struct RebuildReport {
     pub staged: u64,
     /// Removed versions, according to their tombstones.
     pub deleted: u64,
+    /// Sets that only the earlier catalogue knows, and of which too many platters are gone.
+    pub lost_sets: u64,
     /// File tables that could not be read. The versions on those platters are unknown.
     pub lost_tables: u64,
     /// Versions that were only partly found, or whose record can't be read.
@@ -79,7 +81,7 @@ impl RebuildReport {
     /// unseen, a version without a key doesn't count, because it may have been removed.
     #[must_use]
     pub fn has_losses(&self) -> bool {
-        self.lost_tables + self.incomplete + self.gone > 0 || (self.no_key > 0 && self.unseen.is_empty())
+        self.lost_sets + self.lost_tables + self.incomplete + self.gone > 0 || (self.no_key > 0 && self.unseen.is_empty())
     }
 }
 

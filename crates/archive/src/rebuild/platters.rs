@@ -39,7 +39,7 @@ pub(super) struct SetlessPlatter {
     pub(super) platter: PlatterId,
     pub(super) store: String,
     /// Why its header can't be read.
-    pub(super) why: String,
+    pub(super) trouble: HeaderTrouble,
 }
 
 impl FoundSet {
@@ -134,7 +134,7 @@ impl Rebuild<'_> {
                     }
                     Err(why) => {
                         note(format!("platter {platter} on store {name}: {why}"));
-                        headless.push(SetlessPlatter { platter, store: name.to_owned(), why: why.to_string() });
+                        headless.push(SetlessPlatter { platter, store: name.to_owned(), trouble: why });
                     }
                 }
             }

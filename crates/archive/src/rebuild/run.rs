@@ -14,6 +14,7 @@ use crate::catalogue::{
     ArchivedVersion, Change, FoundVersion, NewVersion, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
 };
 use crate::remove::restage;
+use crate::tables::HeaderTrouble;
 use crate::watch::{Trouble, Watcher};
 
 pub(super) struct Rebuild<'a> {
@@ -36,6 +37,9 @@ pub(super) struct Rebuild<'a> {
     pub(super) only_in_doubtful: HashSet<VersionId>,
     /// Doubtful sets that contain versions found nowhere else.
     pub(super) needed_sets: HashSet<SetId>,
+    /// Platters of unknown sets that may be good although their header was not read: the system
+    /// refused, or they are in a file with another platter's name.
+    pub(super) may_be_good: HashSet<PlatterId>,
     /// Versions of which parts were found so far.
     pub(super) partial: HashMap<VersionId, ArchivedVersion>,
     /// Removed versions that staging or file tables still list.
@@ -63,6 +67,7 @@ impl<'a> Rebuild<'a> {
             tombstones: HashMap::new(),
             only_in_doubtful: HashSet::new(),
             needed_sets: HashSet::new(),
+            may_be_good: HashSet::new(),
             partial: HashMap::new(),
             deleted: HashSet::new(),
             unlocated: HashSet::new(),
@@ -148,12 +153,17 @@ impl<'a> Rebuild<'a> {
                 (found.was_writing, found.was_left_out) = (true, true);
             }
         }
-        for SetlessPlatter { platter, store, why } in setless {
+        for SetlessPlatter { platter, store, trouble } in setless {
+            match trouble {
+                HeaderTrouble::Unreadable(_) => _ = self.may_be_good.insert(platter),
+                HeaderTrouble::Misnamed { platter, .. } => _ = self.may_be_good.insert(platter),
+                HeaderTrouble::Bad(_) => {}
+            }
             match is_left_out(platter) {
                 true => self.archive.catalogue().leave_out(&[platter])?,
                 // The set is carried over.
                 false if is_whole && known.places.contains_key(&platter) => {}
-                false => self.report.add_unread_platter(store, format!("platter {platter}: {why}")),
+                false => self.report.add_unread_platter(store, format!("platter {platter}: {trouble}")),
             }
         }
         Ok(sets)

@@ -20,6 +20,7 @@ mod inspecting;
 mod inventories;
 mod journals;
 mod keys;
+mod lost_sets;
 mod matrix;
 mod migrating;
 mod migration_digests;

@@ -439,42 +439,6 @@ fn status_reports_platters_that_the_catalogue_does_not_know() {
 }
 
 #[test]
-fn a_lost_set_can_be_given_up_when_no_version_needs_it() {
-    let place = Sandbox::new(3, &[]);
-    place.write("lost", noise(1, 50_000));
-    place.good(&["put", "lost", "--flush"]);
-    let platters = place.platters();
-    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
-    let forget = ["catalogue", "forget", "--set", &set[..8]];
-    place.run(&forget).fails_with(1, "`fulgurite scrub` repairs it");
-    for platter in &platters[..2] {
-        fs::remove_file(&platter.file).expect("removed");
-    }
-    place.run(&["verify"]).fails_with(1, "lost: lost (version 1)");
-    place.run(&forget).fails_with(1, "versions are on it");
-    place.good(&["put", "lost", "--name", "again", "--flush"]);
-    place.good(&["rm", "lost"]);
-    place.good(&["flush"]);
-    assert_eq!(place.run(&["verify"]).status, 1, "platters are missing");
-    let scrubbed = place.run(&["scrub"]);
-    assert!(scrubbed.status == 1 && scrubbed.text().contains("2 platters were not rebuilt, see above"), "{scrubbed:?}");
-    assert!(!scrubbed.text().contains("`fulgurite scrub`"), "it would fail again: {scrubbed:?}");
-    place.run(&["catalogue", "forget", "--set", "ffffffff"]).fails_with(1, "no set's identifier begins with");
-    let wrong = [&forget[..], &["--set", "ffffffff"]].concat();
-    place.run(&wrong).fails_with(1, "Nothing was given up");
-    let listed = place.run(&["platters", "--json"]).json_lines();
-    let other = listed.iter().map(|row| row["set"].as_str().expect("text")).find(|id| *id != set).expect("the set of the copy");
-    place.run(&[&forget[..], &["--set", other]].concat()).fails_with(1, "1 set named before it was given up");
-    place.run(&forget).fails_with(1, "no set's identifier begins with");
-    for _ in 0..2 {
-        place.good(&["verify", "--objects"]);
-        place.good(&["status"]);
-        assert_eq!(place.good(&["get", "again", "-"]).out, noise(1, 50_000));
-        place.good(&["catalogue", "rebuild"]);
-    }
-}
-
-#[test]
 fn a_rebuild_names_damaged_versions_in_staging() {
     let place = Sandbox::new(2, &[]);
     place.write("damaged", noise(1, 100_000));
@@ -521,24 +485,6 @@ fn status_notices_platters_missing_from_present_stores() {
     assert_eq!(place.run(&["status", "--json"]).json()["missing_platters"], 1);
     place.good(&["scrub"]);
     place.good(&["status"]);
-}
-
-#[test]
-fn a_set_damaged_beyond_repair_can_be_given_up_too() {
-    let place = Sandbox::new(3, &[]);
-    place.write("lost", noise(1, 50_000));
-    place.good(&["put", "lost", "--flush"]);
-    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
-    for platter in &place.platters()[..2] {
-        let length = fs::metadata(&platter.file).expect("there").len();
-        fs::write(&platter.file, vec![0; length as usize]).expect("written");
-    }
-    place.good(&["rm", "lost"]);
-    assert_eq!(place.run(&["scrub"]).status, 1);
-    let twice = place.good(&["catalogue", "forget", "--set", &set, "--set", &set]);
-    assert!(twice.text().contains("Gave up 1 set permanently"), "{twice:?}");
-    place.good(&["status"]);
-    place.good(&["verify"]);
 }
 
 #[test]
@@ -616,24 +562,6 @@ fn an_old_catalogue_does_not_hide_what_newer_keys_tell_of() {
     for command in ["status", "verify"] {
         assert_eq!(place.run(&[command]).status, 3, "{command}");
     }
-}
-
-#[test]
-fn a_set_is_not_given_up_while_it_may_hold_what_cannot_be_listed() {
-    let place = Sandbox::new(2, &[]);
-    fs::copy(place.path("a/keys.db"), place.path("keys.db")).expect("copied");
-    place.write("file", noise(1, 50_000));
-    place.good(&["put", "file", "--flush"]);
-    fs::rename(place.path("keys.db"), place.path("a/keys.db")).expect("renamed");
-    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
-    assert_eq!(place.run(&["catalogue", "rebuild"]).status, 1, "no key");
-    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
-    for platter in place.platters() {
-        let length = fs::metadata(&platter.file).expect("there").len();
-        fs::write(&platter.file, vec![0; length as usize]).expect("written");
-    }
-    assert_eq!(place.run(&["verify"]).status, 1);
-    place.run(&["catalogue", "forget", "--set", &set]).fails_with(1, "it may hold versions that can't be listed");
 }
 
 #[test]
