@@ -145,6 +145,51 @@ def test_a_hostile_body_is_refused(wire, target, case, call):
     assert b"root:" not in reply.body
 
 
+RULE = "<LifecycleConfiguration><Rule><ID>a</ID><Status>Enabled</Status><Filter>{}</Filter>{}</Rule></LifecycleConfiguration>"
+CORS = "<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>{}</CORSRule></CORSConfiguration>"
+ALL = "<Prefix></Prefix>"
+
+
+def number_bodies(number: str) -> dict[str, str]:
+    versions = f"<NewerNoncurrentVersions>{number}</NewerNoncurrentVersions><NoncurrentDays>1</NoncurrentDays>"
+    return {
+        "lifecycle, days": RULE.format(ALL, f"<Expiration><Days>{number}</Days></Expiration>"),
+        "lifecycle, versions": RULE.format(ALL, f"<NoncurrentVersionExpiration>{versions}</NoncurrentVersionExpiration>"),
+        "lifecycle, size": RULE.format(f"<ObjectSizeGreaterThan>{number}</ObjectSizeGreaterThan>", "<Expiration><Days>1</Days></Expiration>"),
+        "cors": CORS.format(f"<MaxAgeSeconds>{number}</MaxAgeSeconds>"),
+    }
+
+
+@pytest.mark.parametrize("number", ["1O0", "1e3", "10,000", "36.5", "0x10", "3_650", "1 2", "3<![CDATA[0]]>0", "1&#79;0"])
+@pytest.mark.parametrize("case", number_bodies("1"))
+def test_a_number_with_something_else_in_it_is_refused(s3, wire, bucket, case, number):
+    """Read as 1, `1O0` would remove versions that were to be kept."""
+    kind = case.split(",")[0]
+    for value, expected in ((number, 400), ("100", 200), (number, 400)):
+        body = number_bodies(value)[case].encode()
+        reply = wire.send("PUT", f"/{bucket}?{kind}", {"Content-MD5": content_md5(body)}, body)
+        assert (reply.status, reply.code) == (expected, "MalformedXML" if expected == 400 else None), reply
+    assert b">100<" in wire.send("GET", f"/{bucket}?{kind}").body, "the first one that is valid stays"
+
+
+def test_the_number_of_a_part_is_read_to_its_end(s3, wire, bucket):
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="parts")["UploadId"]
+    etag = s3.upload_part(Bucket=bucket, Key="parts", UploadId=upload, PartNumber=1, Body=b"part")["ETag"]
+    for number, expected in (("1O", 400), ("1", 200)):
+        body = f"<CompleteMultipartUpload><Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+        assert wire.send("POST", f"/{bucket}/parts?uploadId={upload}", {}, body.encode()).status == expected, number
+
+
+def test_a_text_in_a_cdata_section_is_not_taken_for_empty(s3, wire, bucket):
+    """A rule for an empty prefix would be one for all objects."""
+    body = RULE.format("<Prefix><![CDATA[logs/]]></Prefix>", "<Expiration><Days>1</Days></Expiration>").encode()
+    reply = wire.send("PUT", f"/{bucket}?lifecycle", {"Content-MD5": content_md5(body)}, body)
+    assert (reply.status, reply.code) == (400, "MalformedXML")
+    assert wire.send("GET", f"/{bucket}?lifecycle").status == 404
+    body = b"<Delete><Object><Key><![CDATA[a<b]]></Key></Object></Delete>"
+    assert wire.send("POST", f"/{bucket}?delete", {"Content-MD5": content_md5(body)}, body).status == 400
+
+
 NESTED = {
     "new bucket": ("PUT /hostile-nesting", "CreateBucketConfiguration"),
     "delete": ("POST /{bucket}?delete", "Delete"),

@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
@@ -715,3 +716,55 @@ def test_a_library_that_is_rebuilt_has_every_platter_in_its_slot(own):
         check_all(s3, bodies)
         assert library(own)["restores"]["read"] == len(bodies)
     assert "the library is set up anew" in own.log.read_text()
+
+
+def test_removing_objects_does_not_get_round_the_quota_of_open_restores(own):
+    """Shuttles still fetch the platters of a removed object, and others wait for that."""
+    settle(own, 1, "narrow.toml")
+    (own.archive / "narrow.toml").write_text(NARROW)
+    with own:
+        s3 = client(own)
+        bodies = put_unread(s3, own, 12)
+        assert own.run("accounts", "quota", "main", "--open", "3").returncode == 0
+        accepted = 0
+        for key in bodies:
+            try:
+                s3.restore_object(Bucket="photos", Key=key, RestoreRequest=REQUEST)
+            except ClientError as error:
+                assert error.response["Error"]["Code"] == "SlowDown"
+                continue
+            accepted += 1
+            wait_until("the library has it", lambda: library(own)["requests_open"] >= accepted)
+            s3.delete_object(Bucket="photos", Key=key)
+        assert (accepted, restores(own)["open"]) == (3, 0)
+
+
+def put_unread(s3, own: Own, count: int) -> dict[str, bytes]:
+    """Objects of GLACIER in one set. The library may still be verifying their platters."""
+    s3.create_bucket(Bucket="photos")
+    bodies = {f"{number:03}": random.Random(number).randbytes(15_000) for number in range(count)}
+    for key, body in bodies.items():
+        s3.put_object(Bucket="photos", Key=key, Body=body, StorageClass="GLACIER")
+    flushed = own.run("flush")
+    assert flushed.returncode == 0, flushed.stderr
+    return bodies
+
+
+@pytest.mark.parametrize("layout", ["early", None], ids=["a library", "no library"])
+def test_a_restore_of_a_staged_object_that_is_damaged_ends(own, layout):
+    if layout:
+        settle(own, 100, layout)
+    with own:
+        s3 = client(own)
+        s3.create_bucket(Bucket="photos")
+        s3.put_object(Bucket="photos", Key="damaged", Body=random.Random(1).randbytes(300_000), StorageClass="GLACIER")
+        own.stop()
+        [segment] = (path for path in (own.archive / "staging").glob("*.segment") if path.stat().st_size > 300_000)
+        content = bytearray(segment.read_bytes())
+        content[100_000:101_000] = bytes(byte ^ 0xFF for byte in content[100_000:101_000])
+        segment.write_bytes(content)
+        own.start()
+        s3 = client(own)
+        s3.restore_object(Bucket="photos", Key="damaged", RestoreRequest=REQUEST)
+        # As if it had not been requested.
+        wait_until("the restore ends", lambda: "Restore" not in s3.head_object(Bucket="photos", Key="damaged"))

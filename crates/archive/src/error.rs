@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fulgurite_domain::{ArchiveId, PhysicalTrack, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{ArchiveId, Medium, PhysicalTrack, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::KeyTextError;
 
 use crate::catalogue::{CatalogueError, UNKNOWN_STORE};
@@ -330,6 +330,13 @@ impl MasterKeyTrouble {
     }
 }
 
+fn advice_on(medium: Medium) -> &'static str {
+    match medium {
+        Medium::Disk => "read back wrong; check that disk",
+        Medium::Glass => "can't be decoded: more than the decoders lose at the noise \"nominal\". Check `noise` in [medium], and that disk",
+    }
+}
+
 /// What is wrong with a platter that was just written.
 #[derive(Debug, thiserror::Error)]
 pub enum Misread {
@@ -340,12 +347,14 @@ pub enum Misread {
     #[error("it is no longer on its store")]
     Missing,
     /// Sectors can't be read, or are wrong.
-    #[error("{sectors} sectors of track {} read back wrong; check that disk", track.0)]
+    #[error("{sectors} sectors of track {} {}", track.0, advice_on(*medium))]
     Sectors {
         /// The track.
         track: PhysicalTrack,
         /// How many of its sectors.
         sectors: usize,
+        /// What the platter is made of.
+        medium: Medium,
     },
     /// A copy of the header is wrong.
     #[error("the header at byte {0} differs from what was written; check that disk")]

@@ -184,6 +184,7 @@ impl<'a> Scrub<'a> {
         let without_store = || wrong.iter().filter(|&&position| !Targets::find(self.archive, set, position).has_one()).count();
         let (platters, why) = match wrong.len() {
             0 => return,
+            wrong if is_lost && set.medium == Medium::Glass && self.archive.settings().medium.is_harsh() => (wrong, Irreparable::Noise),
             wrong if is_lost => (wrong, Irreparable::Lost),
             // One that is out of reach may have a header.
             wrong if findings.iter().all(|of| of.hindrance().is_none()) && find_set_header(self.archive, set).is_err() => {

@@ -128,6 +128,11 @@ impl MediumSettings {
         }
     }
 
+    /// True if glass is read with more noise than the decoders bear.
+    pub(crate) fn is_harsh(self) -> bool {
+        matches!(self, Self::Glass(GlassSettings { noise: Preset::Harsh, .. }))
+    }
+
     /// Content limit of a platter that suits the medium, MiB. Reading a platter of emulated glass
     /// takes minutes of computing for each 10 MiB.
     #[must_use]
@@ -549,12 +554,12 @@ impl MediumSettings {
         let Self::Glass(GlassSettings { preset, noise, decoder }) = self else { return String::new() };
         format!(
             "[medium]\n\
-             # New platters are made of emulated glass. Changes apply to new platters only: what a platter is made of is recorded on it.\n\
-             # For platters on disks, remove this section.\n\
+             # New platters are made of emulated glass. What a platter is made of is recorded on it, so kind and preset apply to new ones\n\
+             # only; noise and decoder apply to reading all of them. For platters on disks, remove this section.\n\
              kind = \"glass\"\n\
              # Size of sectors, tracks and groups: \"desk\", or \"tiny\" for tests.\n\
              preset = \"{}\"\n\
-             # Noise of writing and reading: \"clean\", \"nominal\" or \"harsh\".\n\
+             # Noise of writing and reading: \"clean\", \"nominal\", or \"harsh\", which neither decoder bears.\n\
              noise = \"{}\"\n\
              # What decodes the images: \"unet\", which is learned, or \"nearest\", which isn't.\n\
              decoder = \"{}\"\n\

@@ -242,6 +242,10 @@ fn say_unsound(session: &Session, report: &ScrubReport) {
                 "set {set}: {cannot}, because more of the set is lost than its redundancy can rebuild. `fulgurite catalogue forget --set \
                  {set}` gives it up once no object needs it"
             ),
+            Irreparable::Noise => format!(
+                "set {set}: {cannot} as they are read now: `noise` in [medium] is \"harsh\", for reading as well as for writing. With the noise \
+                 with which they were written, they may be whole"
+            ),
             Irreparable::NoHeader => format!(
                 "set {set}: {cannot}, because none of them has a good header, and a rebuild of the catalogue wouldn't find it. Store its \
                  objects again (`fulgurite get`, then `put --again`), remove the old versions, and give the set up with `fulgurite catalogue \

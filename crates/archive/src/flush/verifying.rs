@@ -227,7 +227,10 @@ impl SetJob<'_> {
         };
         match drive.read(physical, track) {
             Ok(sectors) if sectors <= self.set.bearable_losses() => Ok(()),
-            Ok(sectors) | Err(Lost { sectors }) => Err(self.verification_error(position, Misread::Sectors { track: physical, sectors })),
+            Ok(sectors) | Err(Lost { sectors }) => {
+                let medium = self.set.medium;
+                Err(self.verification_error(position, Misread::Sectors { track: physical, sectors, medium }))
+            }
         }
     }
 }

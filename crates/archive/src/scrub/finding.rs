@@ -250,6 +250,9 @@ pub struct IrreparableSet {
 pub enum Irreparable {
     /// More is lost than the redundancy of the set can rebuild.
     Lost,
+    /// The same for glass, as it is read with `noise = "harsh"`. Platters that were written with
+    /// less noise may be whole.
+    Noise,
     /// No platter of the set has a good header.
     NoHeader,
     /// Each store has another platter of the set, or no room.

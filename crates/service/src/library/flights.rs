@@ -40,6 +40,8 @@ pub(super) struct Flight {
     pub(super) id: VersionId,
     pub(super) request: RequestId,
     row: VersionRow,
+    /// Whose quota it counts for.
+    account: String,
     requested_ms: i64,
     /// The changes that there had been when it began.
     changes: u64,
@@ -128,6 +130,10 @@ impl Flights {
 
     pub(super) fn count(&self) -> usize {
         lock(&self.by_request).len()
+    }
+
+    pub(super) fn count_of(&self, account: &str) -> u64 {
+        lock(&self.by_request).values().filter(|flight| flight.account == account).count() as u64
     }
 
     /// Lets a restore wait that couldn't be carried out. Returns true if that should be told.
@@ -272,6 +278,7 @@ impl Gateway {
             id: row.id,
             request: library.flights.next_request(),
             changes: library.flights.changes.load(Ordering::Relaxed),
+            account: restore.account.clone(),
             requested_ms: restore.requested_ms,
             check: ShardCheck::begin(&self.archive, row)?,
             is_slow: AtomicBool::new(false),

@@ -265,6 +265,12 @@ impl Library {
         }
     }
 
+    /// Requests of an account's restores that the library has, including those of objects that were
+    /// removed since.
+    pub(crate) fn requests_of(&self, account: &str) -> u64 {
+        self.flights.count_of(account)
+    }
+
     fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }

@@ -156,7 +156,7 @@ impl Gateway {
         if outside > places.outside {
             tracing::warn!(
                 sets = outside,
-                "sets have no place in the library: it is full, or they have another redundancy; their objects are restored without it"
+                "sets have no place in the library: it is full, or they have more information platters than new sets, or another redundancy; their objects are restored without it"
             );
         }
         places.outside = outside;

@@ -39,6 +39,7 @@ pub(crate) mod restore;
 pub(crate) mod tags;
 pub(crate) mod version;
 pub(crate) mod xml_body;
+mod xml_check;
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@
 
 use fulgurite_archive::ArchiveError;
 use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_archive::staging::StagingError;
 use fulgurite_domain::VersionId;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
 use s3s::{S3Request, S3Response, s3_error};
@@ -73,10 +74,13 @@ impl Gateway {
         };
         let mut status = http::StatusCode::ACCEPTED;
         match self.state.restore(version.row.id).map_err(state_failed)? {
-            None => match self.state.begin_restore(&restore, version.size(), self.jobs.restore_quota).map_err(state_failed)? {
-                RestoreAdmission::Accepted => {}
-                over => return Err(over_quota(&account.name, over, now)),
-            },
+            None => {
+                let in_library = self.library.as_ref().map_or(0, |library| library.requests_of(&account.name));
+                match self.state.begin_restore(&restore, version.size(), in_library, self.jobs.restore_quota).map_err(state_failed)? {
+                    RestoreAdmission::Accepted => {}
+                    over => return Err(over_quota(&account.name, over, now)),
+                }
+            }
             Some(before) if before.done_ms.is_some() => {
                 // The expiry is counted from now.
                 restore.account = before.account;
@@ -182,10 +186,11 @@ impl Gateway {
 /// Whether a restore that failed may succeed later: stores are absent, or something failed that is
 /// not known to be lost.
 pub(crate) fn may_succeed_later(error: &ReadError) -> bool {
-    let is_passing = matches!(
-        error,
-        ReadError::Archive(ArchiveError::Catalogue(_) | ArchiveError::Keys(_) | ArchiveError::Store(_) | ArchiveError::Staging(_))
-    );
+    let is_passing = match error {
+        ReadError::Archive(ArchiveError::Catalogue(_) | ArchiveError::Keys(_) | ArchiveError::Store(_)) => true,
+        ReadError::Archive(ArchiveError::Staging(error)) => !matches!(error, StagingError::Damaged { .. }),
+        _ => false,
+    };
     is_passing || error.hindrance().is_some()
 }
 

@@ -1,5 +1,6 @@
-//! Wraps XML bodies on their way to the framework: limits their size, checks their digests, and
-//! keeps a copy for operations that need elements which the framework drops or rejects.
+//! Wraps XML bodies on their way to the framework: limits their size, checks their digests, refuses
+//! what the framework would misread, and keeps a copy for operations that need elements which the
+//! framework drops or rejects.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ use s3s::{Body, S3Error, S3Request, S3Result, StdError, s3_error};
 use crate::http::query::has_parameter;
 use crate::s3::errors::FirstError;
 use crate::s3::framework::stream_error;
+use crate::s3::xml_check::check;
 use crate::transfer::checksums::{BodyTrailers, Claims, SumHasher};
 
 /// Maximum size of XML bodies: enough for 1,000 keys of 1,024 bytes, or for 10,000 parts.
@@ -72,7 +74,7 @@ pub(crate) enum Parser {
 pub(crate) struct XmlBody {
     body: Body,
     checksums: Option<(SumHasher, Md5)>,
-    /// Where the body is collected for an operation.
+    /// Where XML is collected, to be checked, and for an operation.
     sent: Option<SentBody>,
     /// What the framework gets in place of the body.
     stand_in: Option<&'static str>,
@@ -86,8 +88,11 @@ impl XmlBody {
     /// Replaces the body of a request. `claims` are the digests that the client states for it.
     pub(crate) fn wrap(request: &mut S3Request<Body>, parser: Parser, claims: Claims) {
         let lacks_required_digest = request.method == Method::POST && has_parameter(request.uri.query(), "delete") && claims.are_none();
-        let sent = (!matches!(parser, Parser::Framework)).then(SentBody::default);
-        if let Some(sent) = &sent {
+        // A policy is JSON.
+        let sent = (!has_parameter(request.uri.query(), "policy")).then(SentBody::default);
+        if let Some(sent) = &sent
+            && !matches!(parser, Parser::Framework)
+        {
             request.extensions.insert(sent.clone());
         }
         let body = Self {
@@ -129,7 +134,11 @@ impl XmlBody {
         if self.lacks_required_digest {
             return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
         }
-        sums.end(md5.finish(), &self.trailers).map(drop)
+        sums.end(md5.finish(), &self.trailers)?;
+        match &self.sent {
+            Some(SentBody(xml)) => check(&xml.lock().expect("nothing panics while it holds this lock")),
+            None => Ok(()),
+        }
     }
 
     fn refused(&self, error: S3Error) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {

@@ -45,8 +45,15 @@ pub(crate) enum RestoreAdmission {
 
 impl State {
     /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `default_quota`
-    /// applies to accounts without their own.
-    pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, default_quota: Quota) -> Result<RestoreAdmission, StateError> {
+    /// applies to accounts without their own. The library has `in_library` requests of the account:
+    /// those of removed objects are no longer open, but shuttles still fetch their platters.
+    pub(crate) fn begin_restore(
+        &self,
+        restore: &Restore,
+        bytes: u64,
+        in_library: u64,
+        default_quota: Quota,
+    ) -> Result<RestoreAdmission, StateError> {
         self.note_version_rows();
         self.transact("open a restore", |connection| {
             let account = &restore.account;
@@ -59,7 +66,7 @@ impl State {
                     "SELECT count(*) FROM restore WHERE done IS NULL AND tier IN ('Expedited', 'Standard', 'Bulk') AND account = ?1",
                 )?
                 .query_row([account], |row| row.get(0))?;
-            if open.unsigned_abs() >= quota.open {
+            if open.unsigned_abs().max(in_library) >= quota.open {
                 return Ok(RestoreAdmission::TooMany { quota: quota.open });
             }
             let day = restore.requested_ms.div_euclid(DAY_MS);
@@ -163,7 +170,7 @@ mod tests {
     #[test]
     fn open_restores_are_limited_and_finished_ones_free_the_quota() {
         let (_folder, state) = state();
-        let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 1, USUAL).expect("recorded");
+        let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 1, 0, USUAL).expect("recorded");
         assert_eq!(
             [begin(1, "ada"), begin(2, "ada"), begin(3, "ada")],
             [RestoreAdmission::Accepted, RestoreAdmission::Accepted, RestoreAdmission::TooMany { quota: 2 }]
@@ -176,10 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_the_library_still_has_count_for_the_quota() {
+        let (_folder, state) = state();
+        let begin =
+            |number, in_library| state.begin_restore(&restore(number, "ada", "Standard", 0), 1, in_library, USUAL).expect("recorded");
+        assert_eq!([begin(1, 2), begin(1, 1)], [RestoreAdmission::TooMany { quota: 2 }, RestoreAdmission::Accepted]);
+        // The library has the first one's request, which is open.
+        assert_eq!(begin(2, 1), RestoreAdmission::Accepted);
+        assert_eq!(begin(3, 0), RestoreAdmission::TooMany { quota: 2 });
+    }
+
+    #[test]
     fn bytes_per_day_are_limited_and_reset_at_midnight() {
         let (_folder, state) = state();
         let wide = Quota { open: 100, ..USUAL };
-        let begin = |number, at_ms, bytes| state.begin_restore(&restore(number, "ada", "Bulk", at_ms), bytes, wide).expect("recorded");
+        let begin = |number, at_ms, bytes| state.begin_restore(&restore(number, "ada", "Bulk", at_ms), bytes, 0, wide).expect("recorded");
         let over = RestoreAdmission::TooMuch { quota: 100, until_ms: DAY_MS };
         assert_eq!(
             [begin(1, 0, 99), begin(2, 10, 50), begin(3, DAY_MS - 1, 0)],
@@ -195,7 +213,7 @@ mod tests {
     #[test]
     fn an_account_may_have_a_quota_of_its_own() {
         let (_folder, state) = state();
-        let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 60, USUAL).expect("recorded");
+        let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 60, 0, USUAL).expect("recorded");
         state.set_quota("ada", OwnQuota { open: Some(0), bytes_a_day: None }).expect("set");
         state.set_quota("bob", OwnQuota { open: Some(5), bytes_a_day: Some(60) }).expect("set");
         assert_eq!([begin(1, "ada"), begin(2, "bob")], [RestoreAdmission::TooMany { quota: 0 }, RestoreAdmission::Accepted]);

@@ -276,7 +276,7 @@ fn a_flush_accepts_a_lost_sector_in_each_track_of_glass_and_no_more() {
     let archive = flushed(&[0, 15]).expect("a lost sector in each of two tracks");
     assert_eq!(archive.catalogue().staged_totals().expect("told").versions, 0);
     let refused = flushed(&[3, 4]).map(|_| ()).expect_err("two lost sectors in a track");
-    let ArchiveError::Verification { what: Misread::Sectors { track, sectors }, .. } = refused else { panic!("{refused}") };
+    let ArchiveError::Verification { what: Misread::Sectors { track, sectors, .. }, .. } = refused else { panic!("{refused}") };
     assert_eq!((track.0, sectors), (0, 2));
 }
 
