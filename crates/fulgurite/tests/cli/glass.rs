@@ -56,6 +56,26 @@ fn a_file_goes_to_glass_and_comes_back() {
 }
 
 #[test]
+fn glass_that_is_read_with_too_much_noise_is_not_given_up() {
+    let place = Sandbox::new(1, &["--medium=glass", "--set=1+0"]);
+    let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    place.write("a/fulgurite.toml", text.replace("\"desk\"", "\"tiny\""));
+    place.write("file", noise(1, 100_000));
+    place.good(&["put", "file", "--flush"]);
+    let nominal = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    place.write("a/fulgurite.toml", nominal.replace("noise = \"nominal\"", "noise = \"harsh\""));
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 1 && verified.text().contains("as they are read now: `noise` in [medium] is \"harsh\""), "{verified:?}");
+    assert!(!verified.text().contains("catalogue forget"), "{verified:?}");
+    place.write("next", noise(2, 20_000));
+    place.good(&["put", "next"]);
+    place.run(&["flush"]).fails_with(1, "can't be decoded: more than the decoders lose at the noise \"nominal\"");
+    place.write("a/fulgurite.toml", nominal);
+    place.good(&["flush"]);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
 fn wrong_settings_of_glass_are_refused() {
     let place = on_glass();
     let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
