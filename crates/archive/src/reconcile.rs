@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fulgurite_domain::VersionId;
+use fulgurite_domain::{ObjectRecord, VersionId};
 use fulgurite_format::HEAD_BYTES;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    Change, FoundVersion, NewVersion, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionRowId, Versions,
+    Change, FoundVersion, NULL, NewVersion, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionRowId, Versions,
 };
 use crate::paging::Pager;
 use crate::rebuild::{Scanned, scan_staging, was_staging_unseen};
-use crate::remove::finish_removals;
+use crate::remove::{finish_removals, with_tombstones};
 use crate::segments::release_segments;
 use crate::staging::{check_staging, mark_staging};
 use crate::watch::Unwatched;
@@ -128,6 +128,11 @@ fn adopt_staged(archive: &Archive, existing: &[u64], used: &[u64]) -> Result<(),
         let removed = rows_of(archive, &completed)?;
         archive.catalogue().commit_delete(&removed, &completed)?;
     }
+    if !versions.is_empty() {
+        // They count as acknowledged from now on, and the crash may have come before their sync.
+        archive.staging().sync(&new)?;
+        remove_replaced(archive, &versions)?;
+    }
     let found: Vec<FoundVersion> = versions.into_iter().map(FoundVersion::Staged).collect();
     for batch in found.chunks(BATCH) {
         archive.catalogue().adopt_versions(batch)?;
@@ -150,6 +155,21 @@ fn scan(archive: &Archive, segments: &[u64], is_new: &dyn Fn(u64, u64) -> bool) 
     versions.retain(|version| !tombstones.contains_key(&version.id));
     unlisted.retain(|version| !tombstones.contains_key(&version.id));
     Ok((versions, scanned))
+}
+
+/// Removes the null versions that these versions replaced: a name has one at most. A put commits
+/// both together. Afterwards, a later put or removal would find only the newest of them.
+fn remove_replaced(archive: &Archive, versions: &[NewVersion]) -> Result<(), ArchiveError> {
+    let is_null = |record: &ObjectRecord| record.attributes.get(NULL).is_some_and(<[u8]>::is_empty);
+    for new in versions.iter().filter(|new| is_null(&new.record)) {
+        let mut replaced = archive.catalogue().versions_of(&new.record.name)?;
+        replaced.retain(|row| row.id != new.id && row.record.version < new.record.version && is_null(&row.record));
+        let (rows, ids): (Vec<_>, Vec<_>) = replaced.into_iter().map(|row| (row.row_id, row.id)).unzip();
+        if !ids.is_empty() {
+            with_tombstones(archive, &ids, |tombstones| archive.catalogue().commit_delete(&rows, tombstones))?;
+        }
+    }
+    Ok(())
 }
 
 /// Drops versions that were removed, and those whose put was cut short.

@@ -152,7 +152,7 @@ pub(crate) fn restage(archive: &Archive, removed: &[VersionId]) -> Result<(), Ar
 
 /// Stages tombstones and syncs them, and then records them in the catalogue. Until that is done,
 /// their segments can't be released.
-fn with_tombstones(
+pub(crate) fn with_tombstones(
     archive: &Archive,
     ids: &[VersionId],
     record: impl FnOnce(&[StagedTombstone]) -> Result<(), CatalogueError>,

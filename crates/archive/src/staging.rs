@@ -343,6 +343,14 @@ impl Staging {
         self.open(segment)?.length().map_err(|source| self.read_error(segment, source))
     }
 
+    /// Makes segments durable as they are.
+    pub(crate) fn sync(&self, segments: &[u64]) -> Result<(), StagingError> {
+        for &segment in segments {
+            self.cut(SegmentEnd { segment, bytes: self.length(segment)? })?;
+        }
+        self.volume.sync_directory("").map_err(|source| self.write_error(source))
+    }
+
     /// Truncates a segment to its acknowledged length. The segment must have no writer.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support::{Home, get_all, record, stage};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, Existing, rebuild_catalogue};
+use fulgurite_archive::{Archive, Existing, UnseenStores, rebuild_catalogue};
 use fulgurite_domain::{Kind, ObjectName, ObjectRecord};
 
 /// An unencrypted archive with these objects staged.
@@ -106,5 +106,42 @@ fn folders_below_one_that_cannot_be_entered_get_their_modes_and_times() {
         let path = to.path().join(name);
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o7777, mode, "{name}");
         fs::set_permissions(&path, Permissions::from_mode(0o700)).expect("opened for the next");
+    }
+}
+
+/// A crash can come after the records of a put, and before the catalogue commits them and forgets
+/// what they replace.
+#[test]
+fn a_null_version_that_replaced_another_before_a_crash_is_the_only_one() {
+    let home = Home::new(2, 1);
+    let null = [("null", &b""[..])];
+    let at = |created_ms: u64, record: ObjectRecord| ObjectRecord { created_ms, ..record };
+    let before = [
+        (record("put", 1, Kind::File, b"one", &null), &b"one"[..]),
+        (record("deleted", 1, Kind::File, b"one", &null), b"one"),
+        (record("versioned", 1, Kind::File, b"one", &[]), b"one"),
+    ];
+    stage(&home, 7, &before);
+    drop(home.open());
+    let after = [
+        (at(1_700_000_001_000, record("put", 2, Kind::File, b"two", &null)), &b"two"[..]),
+        (at(1_700_000_001_000, record("deleted", 2, Kind::DeletionMarker, b"", &null)), b""),
+        (at(1_700_000_001_000, record("versioned", 2, Kind::File, b"two", &null)), b"two"),
+    ];
+    stage(&home, 8, &after);
+    for round in 0..3 {
+        let archive = home.open();
+        let numbers = |name: &str| {
+            let rows = archive.catalogue().versions_of(&ObjectName(name.into())).expect("versions");
+            rows.iter().map(|row| row.record.version).collect::<Vec<_>>()
+        };
+        assert_eq!([numbers("put"), numbers("deleted"), numbers("versioned")], [vec![2], vec![2], vec![2, 1]], "{round}");
+        drop(archive);
+        // Nor does the replaced one come back without the catalogue.
+        if round == 1 {
+            std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+            let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+            assert_eq!((report.staged, report.deleted), (4, 2), "{report:?}");
+        }
     }
 }
