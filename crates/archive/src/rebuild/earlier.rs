@@ -178,14 +178,20 @@ impl Rebuild<'_> {
     pub(super) fn carry_over(&mut self, earlier: &mut dyn Catalogue) -> Result<(), Stopped> {
         let known: HashSet<SetId> =
             self.archive.catalogue().sets().map_err(ArchiveError::from)?.into_iter().map(|set| set.description.id).collect();
+        let mut lost = Vec::new();
         for set in earlier.sets().map_err(Stopped::Earlier)? {
             if set.state == SetState::Complete && !known.contains(&set.description.id) {
                 self.report.sets += 1;
                 self.report.missing += set.description.platters.len() as u64;
-                self.report_lost(&set.description);
                 self.archive.catalogue().adopt_set(&set.description).map_err(ArchiveError::from)?;
+                if let Some(gone) = self.count_gone(&set.description) {
+                    lost.push((set.description, gone));
+                }
             }
         }
+        let mut needed = vec![false; lost.len()];
+        let lost_platters: HashMap<PlatterId, usize> =
+            lost.iter().enumerate().flat_map(|(index, (set, _))| set.platters.iter().map(move |place| (place.platter, index))).collect();
         // What was staged in a folder that is absent comes back with it.
         let misses_staging = self.report.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging);
         let missed = if misses_staging { Unlisted::OutOfSight } else { Unlisted::Gone };
@@ -206,8 +212,13 @@ impl Rebuild<'_> {
                 }
                 match found_version(earlier, row, &self.segments).map_err(Stopped::Earlier)? {
                     Ok(version) => {
-                        if !has_no_key && let FoundVersion::Staged(staged) = &version {
-                            self.note_damaged(staged);
+                        match &version {
+                            FoundVersion::Staged(staged) if !has_no_key => self.note_damaged(staged),
+                            FoundVersion::Staged(_) => {}
+                            FoundVersion::Archived(archived) => {
+                                let on_lost = archived.extents.iter().filter_map(|extent| lost_platters.get(&extent.platter));
+                                on_lost.for_each(|&index| needed[index] = true);
+                            }
                         }
                         found.push(version);
                         listed.push(id);
@@ -220,28 +231,34 @@ impl Rebuild<'_> {
             self.archive.catalogue().forget_unlisted(&listed, &[]).map_err(ArchiveError::from)?;
             self.archive.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
         }
+        // Old copies of staging may have brought back what was on the others.
+        let lost = lost.iter().zip(needed).filter(|(_, is_needed)| *is_needed);
+        lost.for_each(|((set, gone), _)| self.report_lost(set, *gone));
         self.carry_unlisted(earlier, missed)
     }
 
-    /// Reports a set that is carried over although too many of its platters are gone. Platters that
-    /// may be where this rebuild did not look, or be good all the same, are not gone.
-    fn report_lost(&mut self, set: &SetDescription) {
+    /// How many platters of a set are gone, if that is too many to restore it. Platters that may be
+    /// where this rebuild did not look, or be good all the same, are not gone.
+    fn count_gone(&self, set: &SetDescription) -> Option<usize> {
         let sees_all = self.report.unseen.is_empty();
         let unseen =
             |store: &str| self.report.unseen.iter().any(|unseen| matches!(&unseen.place, UnseenPlace::Store(name) if name == store));
         let was_read = |store: &str| sees_all || (self.archive.store(store).is_some() && !unseen(store));
         let is_gone = |place: &&PlatterPlace| was_read(&place.store) && !self.may_be_good.contains(&place.platter);
         let gone = set.platters.iter().filter(is_gone).count();
-        if gone > usize::from(set.shape.redundancy) {
-            let text = format!(
-                "set {0}: {gone} of its {1} platters are missing or have no good header, so what is on it is lost. The earlier catalogue's list \
-                 of its versions is kept. `fulgurite catalogue forget --set {0}` gives the set up once no object needs it",
-                set.id,
-                set.platters.len(),
-            );
-            self.watcher.trouble(Trouble::Note(&text));
-            self.report.lost_sets += 1;
-        }
+        (gone > usize::from(set.shape.redundancy)).then_some(gone)
+    }
+
+    /// Reports a set with versions that is carried over although too many of its platters are gone.
+    fn report_lost(&mut self, set: &SetDescription, gone: usize) {
+        let text = format!(
+            "set {0}: {gone} of its {1} platters are missing or have no good header, so what is on it is lost. The earlier catalogue's list \
+             of its versions is kept. `fulgurite catalogue forget --set {0}` gives the set up once no object needs it",
+            set.id,
+            set.platters.len(),
+        );
+        self.watcher.trouble(Trouble::Note(&text));
+        self.report.lost_sets += 1;
     }
 
     /// Reports a staged version that scanning the segments should have found but didn't: part of it
